@@ -1,6 +1,6 @@
 WITH
   own AS (
-    SELECT ec.experiment, ec.position, ec.label, c.*
+    SELECT ec.experiment, ec.position, ec.label, ec.min_baseline, c.*
     FROM chosen JOIN experiment_cell AS ec USING (experiment) JOIN cell AS c ON c.key = ec.cell_key),
   sums AS MATERIALIZED (
     SELECT key AS cell_key, n_ok, n_failed, kv_bytes, kv_bytes_fp16, paper_bytes, n_new_tokens, suspect
@@ -15,7 +15,13 @@ WITH
     SELECT * FROM v_interval
     WHERE measure IN ('accuracy', 'score', 'top-1', 'kl') AND cell_key IN (SELECT key FROM own)),
   headline AS (SELECT * FROM intervals WHERE position = 0),
-  kl AS (SELECT * FROM intervals WHERE measure = 'kl')
+  kl AS (SELECT * FROM intervals WHERE measure = 'kl'),
+  floor AS (
+    SELECT own.model, own.task, max(headline.mean) AS baseline, max(own.min_baseline) AS min_baseline
+    FROM own JOIN headline ON headline.cell_key = own.key
+    WHERE own.is_lossy = 0 AND headline.measure <> 'top-1'
+    GROUP BY own.model, own.task
+    HAVING 100.0 * max(headline.mean) < max(own.min_baseline))
 SELECT
   own.experiment, own.position,
   CASE
@@ -33,9 +39,14 @@ SELECT
   headline.measure, headline.n AS n_scores,
   100.0 * headline.mean AS accuracy, 100.0 * headline.low AS low, 100.0 * headline.high AS high,
   kl.mean AS kl, kl.low AS kl_low, kl.high AS kl_high,
-  ifnull(sums.suspect, '') AS suspect
+  ifnull(sums.suspect, '') AS suspect,
+  CASE
+    WHEN floor.task IS NULL THEN ''
+    ELSE printf('full precision scores %.1f %%, below min_baseline %g', 100.0 * floor.baseline, floor.min_baseline)
+  END AS at_floor
 FROM own
 LEFT JOIN sums ON sums.cell_key = own.key
 LEFT JOIN prompts ON prompts.cell_key = own.key
 LEFT JOIN headline ON headline.cell_key = own.key
 LEFT JOIN kl ON kl.cell_key = own.key
+LEFT JOIN floor ON floor.model = own.model AND floor.task = own.task

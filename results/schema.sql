@@ -36,6 +36,7 @@ CREATE TABLE experiment_cell (
   cell_key   TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
   label      TEXT    NOT NULL DEFAULT '',
   position   INTEGER NOT NULL DEFAULT 0,
+  min_baseline REAL  NOT NULL DEFAULT 0,
   PRIMARY KEY (experiment, cell_key)
 ) STRICT, WITHOUT ROWID;
 

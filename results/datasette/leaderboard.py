@@ -162,8 +162,20 @@ def options_note(shared):
     return f"<p>Options: {escape(told)}</p>" if told else ""
 
 
+def at_floor(cells):
+    """{(model, task): score in %} of tasks on which full precision scores less than the experiment's min_baseline"""
+    best = {}
+    for cell in cells:
+        if not cell["is_lossy"] and cell["measure"] != "top-1" and cell["score_percent"] is not None:
+            key = cell["model"], cell["task"]
+            best[key] = max(best.get(key, 0), cell["score_percent"])
+    return {(cell["model"], cell["task"]): best[cell["model"], cell["task"]] for cell in cells
+            if best.get((cell["model"], cell["task"]), 100) < (cell["min_baseline"] or 0)}
+
+
 def page(name, base, cells, here, others, sort, falling):
-    shown = [cell for cell in cells if not cell["suspect"]]
+    low = at_floor(cells)
+    shown = [cell for cell in cells if not cell["suspect"] and (cell["model"], cell["task"]) not in low]
     columns, shared = columns_of(shown), shared_options(shown)
     sort = sort if sort in ["name", "kv", *columns] else "kv"
     heads = [heading("name", "compressor", sort, falling), heading("kv", "KV size [% of 16 bits]", sort, falling)]
@@ -173,8 +185,10 @@ def page(name, base, cells, here, others, sort, falling):
         size = "" if row["kv"] is None else f"{row['kv']:.1f}"
         body += f"<tr><td>{escape(row['name'])}</td><td>{size}</td>"
         body += "".join(score(row["tasks"].get(task), kind) for kind, task, _ in columns.values()) + "</tr>\n"
-    n_suspect = len(cells) - len(shown)
+    n_suspect = sum(bool(cell["suspect"]) for cell in cells)
     left_out = f" {n_suspect} suspect cells (no evidence of compression) are left out." if n_suspect else ""
+    left_out += "".join(f" Left out: {escape(task)} on {escape(model)}, where full precision scores {score:.1f} %."
+                        for (model, task), score in sorted(low.items()))
     return page_of(name, f"""<p>Scores by task with their 95 % intervals, KL from full precision in nats per token, and measured KV-cache
 size. Click a heading to sort, a value to see its samples.{left_out}</p>
 <div class="wide"><table id="leaderboard"><thead><tr>{"".join(heads)}</tr></thead><tbody>

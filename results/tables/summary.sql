@@ -19,6 +19,8 @@ SELECT
     SELECT min(e.label) FROM experiment_cell AS e
     WHERE e.cell_key = c.key AND e.label <> '' AND (ifnull(:experiment, 'all') = 'all' OR e.experiment = :experiment)),
     '') AS label,
+  (SELECT max(e.min_baseline) FROM experiment_cell AS e
+   WHERE e.cell_key = c.key AND (ifnull(:experiment, 'all') = 'all' OR e.experiment = :experiment)) AS min_baseline,
   c.key, s.measure, kl.mean AS kl, kl.low AS kl_low, kl.high AS kl_high,
   a.n_answers, a.n_answer_tokens, a.n_at_limit, a.n_in_loop
 FROM v_cell AS c

@@ -55,6 +55,12 @@ std::vector<std::string> make_entries(Database& db, const std::vector<std::strin
     notes.push_back(concat(with_suspects ? "suspect: " : "left out as suspect: ", suspects.text(0), " on ",
                            suspects.text(1), ": ", suspects.text(2)));
   }
+  auto at_floor =
+      db.prepare("SELECT DISTINCT task, model, at_floor FROM entry WHERE at_floor <> '' ORDER BY task, model");
+  while (at_floor.step()) {
+    notes.push_back(concat("left out: ", at_floor.text(0), " on ", at_floor.text(1), ": ", at_floor.text(2)));
+  }
+  db.execute("DELETE FROM entry WHERE at_floor <> ''");
   if (!with_suspects) db.execute("DELETE FROM entry WHERE suspect <> ''");
   auto failed = db.prepare(
       "SELECT label, task, n_failed, CASE kind WHEN 'probe' THEN n_samples ELSE n_ok + n_failed END"
@@ -91,7 +97,7 @@ std::string with_entries(std::string sql, const std::vector<std::string>& experi
   }
   if (names.empty()) names = "(NULL)";
   return concat("WITH\n  chosen (experiment) AS (VALUES ", names, "),\n  entry AS MATERIALIZED (SELECT * FROM (\n",
-                entries_sql(), ") WHERE suspect = '')", has_more ? "," + sql.substr(4) : "\n" + sql);
+                entries_sql(), ") WHERE suspect = '' AND at_floor = '')", has_more ? "," + sql.substr(4) : "\n" + sql);
 }
 
 }  // namespace kvc

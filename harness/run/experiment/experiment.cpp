@@ -299,6 +299,9 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
   keys.integer(
       {"max_prompt_tokens", "longer prompts are truncated or refused, depending on the task", false, "the context"},
       experiment.max_prompt_tokens, 2);
+  keys.real({"min_baseline",
+             "tables, figures and the leaderboard leave out tasks on which full precision scores less than this, in %"},
+            experiment.min_baseline, 0, 100);
   std::string question = "in_prompt";
   keys.choice(
       {"question", "in_prompt: compressed with the prompt; after_compression: read after the prompt was compressed"},

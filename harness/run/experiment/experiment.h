@@ -69,6 +69,7 @@ struct Experiment {
   bool has_check_settings = false;   // it is a file of `kvc check`
   std::vector<CompressorChoice> compressors;
   std::optional<int64_t> limit;              // first samples of each task; all when absent
+  double min_baseline = 0;                   // in %: tables leave out tasks on which full precision scores less
   std::optional<int64_t> max_prompt_tokens;  // longer prompts are cut, or refused, as their task says
   bool question_after = false;               // the prompt is compressed without its question, which is read behind it
   std::string dtype = "fp32";                // the model computes in it

@@ -279,6 +279,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
       name_cell(experiment, model_json, task, compressors[c].key, settings, cell.record);
       cell.record.provenance_json = made_with;
       cell.record.position = static_cast<int64_t>(c);
+      cell.record.min_baseline = experiment.min_baseline;
       grid.cells.push_back(std::move(cell));
     }
   }

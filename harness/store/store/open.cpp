@@ -165,6 +165,15 @@ void add_engine_bytes(Database& db) {
   }
 }
 
+// Until then every task was in every table.
+void add_min_baseline(Database& db) {
+  Transaction transaction(db);
+  if (!has_column(db, "experiment_cell", "min_baseline")) {
+    db.execute("ALTER TABLE experiment_cell ADD COLUMN min_baseline REAL NOT NULL DEFAULT 0");
+  }
+  transaction.commit();
+}
+
 struct SchemaObject {
   std::string type, name, sql;
 };
@@ -276,6 +285,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
     if (db.integer("PRAGMA user_version") == 6) upgrade_tables(db, 6);
     split_scoring(db);
     add_engine_bytes(db);
+    add_min_baseline(db);
     add_missing(db);
   }
   use_own_views(db);

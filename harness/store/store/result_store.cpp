@@ -107,9 +107,11 @@ void put_experiment_cell(Database& db, const CellRecord& cell) {
       .bind(2, cell.key)
       .run();
   auto insert = db.prepare(
-      "INSERT INTO experiment_cell VALUES (?, ?, ?, ?) ON CONFLICT (experiment, cell_key)"
-      " DO UPDATE SET label = excluded.label, position = excluded.position");
-  insert.bind(1, cell.experiment).bind(2, cell.key).bind(3, cell.label).bind(4, cell.position).run();
+      "INSERT INTO experiment_cell (experiment, cell_key, label, position, min_baseline) VALUES (?, ?, ?, ?, ?)"
+      " ON CONFLICT (experiment, cell_key) DO UPDATE SET label = excluded.label, position = excluded.position,"
+      " min_baseline = excluded.min_baseline");
+  insert.bind(1, cell.experiment).bind(2, cell.key).bind(3, cell.label).bind(4, cell.position);
+  insert.bind(5, cell.min_baseline).run();
 }
 
 bool is_scored_by(Database& db, const std::string& cell_key, const std::string& scoring_json) {

@@ -38,6 +38,7 @@ struct CellRecord {
   std::vector<StageRow> stages = {};  // of a composed compressor; empty for a plain one
   std::string label = {};             // the row's name in the experiment's tables; "": plugin and options
   int64_t position = 0;               // of the compressor in the experiment
+  double min_baseline = 0;            // of the experiment, in %
   std::string scoring_json = "{}";    // how generations are scored: no part of the key
   std::string formula = {};           // whose closed form paper_bytes are by; "": the plugin's own, or none
 };

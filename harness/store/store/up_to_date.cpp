@@ -12,7 +12,8 @@ bool has_column(Database& db, const std::string& table, const std::string& colum
 // By what was added last: who adds it when a file is opened for writing adds all before it.
 bool is_up_to_date(Database& db) {
   return has_column(db, "cell", "scoring_json") && has_column(db, "cell", "formula") &&
-         has_column(db, "memory_read", "bytes") && has_column(db, "cell_size", "kv_bytes_engine");
+         has_column(db, "memory_read", "bytes") && has_column(db, "cell_size", "kv_bytes_engine") &&
+         has_column(db, "experiment_cell", "min_baseline");
 }
 
 void check_up_to_date(Database& db) {

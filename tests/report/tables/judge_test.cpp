@@ -112,6 +112,22 @@ TEST(Entries, SuspectCellsAreLeftOutAndNamed) {
   EXPECT_EQ(made.db().text("SELECT group_concat(label) FROM entry WHERE label <> 'FP16'"), "KCVT 4 bits");
 }
 
+TEST(Entries, TasksThatFullPrecisionCannotDoAreLeftOutAndNamed) {
+  auto section = kAsPrinted;
+  section.sql = {"UPDATE score SET value = sample = 0 WHERE cell_key IN (SELECT key FROM cell WHERE is_lossy = 0)"};
+  HandMade made(section);
+  auto entries = [&](double min_baseline) {
+    made.db().prepare("UPDATE experiment_cell SET min_baseline = ?").bind(1, min_baseline).run();
+    return make_entries(made.db(), made.experiments(), false);
+  };
+  EXPECT_EQ(entries(25).size(), entries(0).size()) << "one right answer of four is not below";
+  const auto n_rows = made.db().integer("SELECT count(*) FROM entry");
+  EXPECT_TRUE(contains(entries(25.5), "full precision scores 25.0 %, below min_baseline 25.5"));
+  EXPECT_LT(made.db().integer("SELECT count(*) FROM entry"), n_rows);
+  const auto sql = with_entries("SELECT count(*) FROM entry WHERE at_floor <> ''", made.experiments());
+  EXPECT_EQ(made.db().integer(sql), 0);
+}
+
 // Half points: scipy.stats.bootstrap gives 0.125 to 0.875 (BCa) for the mean of 0, 0.5, 0.5, 1.
 TEST(Entries, GradedScoresHaveTheBootstrapsInterval) {
   auto section = kAsPrinted;

@@ -132,7 +132,8 @@ TEST(PaperTables, NameTheProbesThatFailed) {
   made.db().execute(
       "INSERT INTO cell SELECT 'p', model, 'demo/x', model_json, task_json, plugin, plugin_sha256, options_json,"
       " options_label, generation_json, bits, 3, is_lossy, is_simulated, 'probe', '{}', '' FROM cell LIMIT 1;"
-      "INSERT INTO experiment_cell SELECT experiment, 'p', 'Probed', 99 FROM experiment_cell LIMIT 1;"
+      "INSERT INTO experiment_cell (experiment, cell_key, label, position) SELECT experiment, 'p', 'Probed', 99 FROM "
+      "experiment_cell LIMIT 1;"
       "CREATE TEMP TABLE s AS SELECT * FROM sample LIMIT 1;"
       "UPDATE s SET cell_key = 'p', status = 'failed', error = 'out of memory'; INSERT INTO sample SELECT * FROM s");
   EXPECT_EQ(make_entries(made.db(), made.experiments(), false),
