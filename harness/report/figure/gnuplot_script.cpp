@@ -135,22 +135,31 @@ double share_of(double value, const Span& span, bool is_log) {
                 : (value - span.low) / (span.high - span.low);
 }
 
+struct Segment {
+  double from_x, from_y, x, y;
+};
+
 // Steps through the points that none of smaller x beats in y.
-std::string front(std::vector<std::pair<double, double>> points, bool low_is_better) {
+std::vector<Segment> front(std::vector<std::pair<double, double>> points, bool low_is_better) {
   std::sort(points.begin(), points.end());
-  std::string text;
+  std::vector<Segment> steps;
   std::optional<std::pair<double, double>> last;
-  const auto line = [&](double from_x, double from_y, double x, double y) {
-    text += concat("set arrow from first ", short_number(from_x), ",", short_number(from_y), " to first ",
-                   short_number(x), ",", short_number(y), " back nohead lw 1 lc rgb '#909090'\n");
-  };
   for (const auto& [x, y] : points) {
     if (last && (low_is_better ? y >= last->second : y <= last->second)) continue;
     if (last) {
-      line(last->first, last->second, x, last->second);
-      line(x, last->second, x, y);
+      steps.push_back({last->first, last->second, x, last->second});
+      steps.push_back({x, last->second, x, y});
     }
     last = {x, y};
+  }
+  return steps;
+}
+
+std::string drawn(const std::vector<Segment>& segments) {
+  std::string text;
+  for (const auto& s : segments) {
+    text += concat("set arrow from first ", short_number(s.from_x), ",", short_number(s.from_y), " to first ",
+                   short_number(s.x), ",", short_number(s.y), " back nohead lw 1 lc rgb '#909090'\n");
   }
   return text;
 }
@@ -163,7 +172,7 @@ struct PanelNames {
   std::vector<size_t> series;
   std::vector<std::pair<double, double>> values;
   std::vector<LabelBox> boxes;
-  std::string bounds;  // commands that draw them
+  std::string lines;  // commands that draw the bounds and the front
 };
 
 // Above the line at that height, at its end with fewer points.
@@ -192,14 +201,16 @@ PanelNames place_names(const FigureLayout& layout, const FigureData& data, size_
     const double share = std::clamp(share_of(y, names.span.y, layout.y.is_log), 0.0, 1.0);
     return inside.bottom + share * (inside.top - inside.bottom);
   };
+  const auto left_of = [&](double x) {
+    return inside.left + share_of(x, names.span.x, layout.x.is_log) * (inside.right - inside.left);
+  };
   for (const auto& block : data.blocks) {
     for (const auto& point : block.points) {
       if (block.panel != panel || !point.values[0]) continue;
       const double y = *point.values[0];
       const auto end = [&](size_t k) { return at(point.values.size() > k ? point.values[k].value_or(y) : y); };
       names.points.push_back(
-          {inside.left + share_of(point.x, names.span.x, layout.x.is_log) * (inside.right - inside.left), at(y),
-           shape.scale * text_width(data.series[block.series]), end(1), end(2)});
+          {left_of(point.x), at(y), shape.scale * text_width(data.series[block.series]), end(1), end(2)});
       names.series.push_back(block.series);
       names.values.emplace_back(point.x, y);
     }
@@ -209,7 +220,15 @@ PanelNames place_names(const FigureLayout& layout, const FigureData& data, size_
   for (const auto& [name, y] : layout.bounds) {
     if (y >= names.span.y.low && y <= names.span.y.high) {
       taken.push_back(place_of_bound(names, at(y), shape.scale * text_width(name), height_of_text));
-      names.bounds += bound(name, y, taken.back().left > inside.left + 0.5 * (inside.right - inside.left));
+      names.lines += bound(name, y, taken.back().left > inside.left + 0.5 * (inside.right - inside.left));
+    }
+  }
+  if (!layout.front.empty()) {
+    const auto steps = front(names.values, layout.front == "low");
+    names.lines += drawn(steps);
+    for (const auto& s : steps) {
+      const double y = at(s.from_y), end = at(s.y);
+      taken.push_back({left_of(s.from_x) - 1, std::min(y, end) - 1, left_of(s.x) + 1, std::max(y, end) + 1});
     }
   }
   names.boxes = place_labels(names.points, height_of_text, inside, std::move(taken));
@@ -242,7 +261,7 @@ std::string named_points(const FigureLayout& layout, const FigureData& data, siz
     text += concat("set label ", in_quotes(data.series[names.series[i]]), " at screen ", anchor / width, ",",
                    (box.bottom + box.top) / 2 / height, side, " front\n");
   }
-  return text + names.bounds + (layout.front.empty() ? "" : front(std::move(names.values), layout.front == "low"));
+  return text + names.lines;
 }
 
 // By the bits of a value: circle, square, triangle, diamond, triangle upside down.
