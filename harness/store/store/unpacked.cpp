@@ -2,19 +2,32 @@
 
 #include "kvc/check.h"
 #include "store/result_store.h"
+#include "store/up_to_date.h"
 #include "text/unpack_xz.h"
 
 namespace kvc {
+namespace {
 
-std::filesystem::path unpacked(const std::filesystem::path& database, TemporaryFolder& folder) {
-  if (!is_xz(database)) return database;
-  const auto copy = folder.path() / database.stem();
-  unpack_xz(database, copy);
+void upgrade(const std::filesystem::path& copy, const std::filesystem::path& database) {
   try {
     ResultStore::open(copy);
   } catch (const Error& error) {
     throw Error(concat("in '", database.string(), "': ", error.what()));
   }
+}
+
+}  // namespace
+
+std::filesystem::path unpacked(const std::filesystem::path& database, TemporaryFolder& folder) {
+  const auto copy = folder.path() / (is_xz(database) ? database.stem() : database.filename());
+  if (is_xz(database)) {
+    unpack_xz(database, copy);
+  } else {
+    auto store = ResultStore::open_readonly(database);
+    if (is_up_to_date(store.database())) return database;
+    store.database().prepare("VACUUM INTO ?").bind(1, copy.string()).run();
+  }
+  upgrade(copy, database);
   return copy;
 }
 

@@ -7,7 +7,7 @@
 
 namespace kvc {
 
-// Of NAME.sqlite.xz an unpacked copy in `folder`, upgraded where an earlier kvc wrote it; any other file as it is.
+// The file, or a copy of it in `folder`: unpacked of NAME.sqlite.xz, brought up to date where an earlier kvc wrote it.
 // Throws Error, naming the file.
 std::filesystem::path unpacked(const std::filesystem::path& database, TemporaryFolder& folder);
 

@@ -231,6 +231,16 @@ TEST_F(MergeTest, DamagedAndForeignFilesAreNamed) {
       false);
 }
 
+TEST_F(MergeTest, AShardOfAnEarlierProgramIsReadAsAnUpgradedCopy) {
+  const auto path = shard("early.sqlite", 0, 1);
+  Database::open(path, Database::Mode::kReadWrite, 0).execute("ALTER TABLE experiment_cell DROP COLUMN min_baseline");
+  const auto before = read_file(path);
+  auto store = ResultStore::open(path_);
+  check_shard(path);
+  EXPECT_GT(merge_shard(store.database(), path).n_cells, 0);
+  EXPECT_EQ(read_file(path), before);
+}
+
 TEST_F(MergeTest, OfAShardWhoseRowsDoNotHoldTogetherNothingIsTaken) {
   const auto path = shard("odd.sqlite", 0, 1);
   Database::open(path, Database::Mode::kReadWrite, 0)
