@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "cuda_emulator/global_memory.h"
 #include "cuda_emulator/pointers.h"
 
 namespace kvc::cuda_emulated {
@@ -113,6 +114,7 @@ T change_global(T& to, Change changed) {
   T before = value.load();
   while (!value.compare_exchange_weak(before, changed(before))) {
   }
+  forget_global(&to, sizeof(T));
   return before;
 }
 #define KVC_ATOMIC(name, expression)                                                      \

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cuda_emulator/global_memory.h"
 #include "cuda_emulator/shared_memory.h"
 
 namespace kvc::cuda_emulated {
@@ -277,6 +278,15 @@ void run_threads() {
   }
 }
 
+// What only the end of a block shows of its accesses to global memory.
+void settle_global() {
+  try {
+    close_global();
+  } catch (const Failure& failure) {
+    machine->failure = failure;
+  }
+}
+
 void run_block(Stacks& stacks, std::size_t shared_bytes, const std::function<void()>& body) {
   const unsigned count = blockDim.x * blockDim.y * blockDim.z;
   machine->threads = std::vector<Thread>(count);
@@ -295,6 +305,7 @@ void run_block(Stacks& stacks, std::size_t shared_bytes, const std::function<voi
                        [&body](fiber&& scheduler) { return run_thread(std::move(scheduler), body); });
   }
   run_threads();
+  if (!machine->failure) settle_global();
   if (const std::string array = overwritten_guard(); !array.empty() && !machine->failure) {
     machine->failure = failure_of("", "something was written past the end of " + array + ", past every check");
   }
@@ -341,8 +352,10 @@ std::string thread_name(int number) {
   return "thread " + triple(index.x, index.y, index.z);
 }
 
-void fail(Where where, const std::string& what) {
-  throw failure_of(", " + thread_name(machine->running) + ", " + place(where), what);
+void fail(Where where, const std::string& what) { fail_of(machine->running, where, what); }
+
+void fail_of(int thread, Where where, const std::string& what) {
+  throw failure_of(", " + thread_name(thread) + ", " + place(where), what);
 }
 
 int this_thread() { return machine->running; }
@@ -434,6 +447,7 @@ void run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t shared_byte
     ~Current() { machine = nullptr; }
   } current(&running);
   check_launch(grid, block);
+  open_global();
   gridDim = grid;
   blockDim = block;
   for (unsigned z = 0; z < grid.z; ++z) {

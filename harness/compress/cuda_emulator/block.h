@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <source_location>
@@ -42,8 +43,10 @@ using BankCounts = std::map<BankSite, BankCount>;
 struct Options {
   Order order = Order::forward;
   std::uint64_t seed = 0;
-  bool detect_races = true;
-  BankCounts* banks = nullptr;  // where accesses are counted, if at all: costs time
+  bool detect_races = true;          // on shared memory
+  // On global memory: costs memory and time for each word that a launch touches. Set where KVC_EMULATED_RACES is.
+  bool detect_global_races = std::getenv("KVC_EMULATED_RACES") != nullptr;
+  BankCounts* banks = nullptr;       // where accesses are counted, if at all: costs time
 };
 Options& options();
 
@@ -63,7 +66,8 @@ extern constinit thread_local dim3 gridDim;
 inline constexpr int warpSize = 32;
 
 [[noreturn]] void fail(Where where, const std::string& what);
-std::string place(Where where);       // "file.cu:12"
+[[noreturn]] void fail_of(int thread, Where where, const std::string& what);  // of that number in the block
+std::string place(Where where);                                               // "file.cu:12"
 std::string thread_name(int number);  // "thread (5, 0, 0)" of the block that runs
 bool same_place(Where a, Where b);    // the same line of the same file
 int this_thread();                    // its number in the block

@@ -168,7 +168,7 @@ void cp_async(smem_ptr<To> to, gmem_ptr<From> from, int filled = Bytes, Where wh
   }
   touch_shared(to.address(), Bytes, Bytes, to.begin(), to.end(), Access::write, where);
   if (filled > 0) {
-    touch_global(from.address(), filled, Bytes, from.begin(), from.end(), where);
+    touch_global(from.address(), filled, Bytes, from.begin(), from.end(), false, where);
   }
   start_copy(const_cast<std::remove_const_t<To>*>(to.address()), from.address(), Bytes, filled, where);
 }

@@ -137,9 +137,11 @@ struct MemoryRange {
 };
 MemoryRange known_memory_around(const void* address);
 
-// Fails where `bytes` at `address` are outside of [begin, end) or not aligned.
+// Fails where `bytes` at `address` are outside of [begin, end) or not aligned, or where options().detect_global_races,
+// touched by another thread without a barrier between, or by another block; one of the two must write. Whether it writes
+// that may is seen by the value later.
 void touch_global(const void* address, std::size_t bytes, std::size_t alignment, const void* begin, const void* end,
-                  Where where);
+                  bool may_write, Where where);
 
 template <class T>
 class gmem_ptr : public CheckedPointer<gmem_ptr, T> {
@@ -154,7 +156,7 @@ class gmem_ptr : public CheckedPointer<gmem_ptr, T> {
   requires(std::same_as<const U, T> && !std::same_as<U, T>) gmem_ptr(U* address) : gmem_ptr(static_cast<T*>(address)) {}
   T& operator[](At at) const {
     T* address = this->address_ + at.index;
-    touch_global(address, sizeof(T), alignof(T), this->begin_, this->end_, at.where);
+    touch_global(address, sizeof(T), alignof(T), this->begin_, this->end_, !std::is_const_v<T>, at.where);
     return *address;
   }
   struct Here {

@@ -16,15 +16,6 @@ constexpr unsigned char guard = 0xA5;
 constexpr std::size_t arena_bytes = 2 * shared_limit;  // arrays and the guards around them
 const char* const dynamic_name = "dynamic shared memory";
 
-// An access, and when: two are in order where a barrier stands between them that both threads were at.
-struct Event {
-  Where where;
-  std::uint32_t epoch = 0;  // barriers of the whole block before it
-  std::uint32_t clock = 0;  // barriers of parts of the block that its thread was at
-  std::uint16_t thread = 0;
-  bool atomic = false;
-};
-
 // Of a byte: its last write, and the last reads since, of which the second is of another warp than the first where
 // there are such.
 struct History {
@@ -89,7 +80,8 @@ struct Shared {
   std::size_t used = 0;      // of the arena, with guards
   std::size_t declared = 0;  // by arrays
   std::deque<SharedArray> arrays;
-  std::uint32_t epoch = 0;  // never set back, so that what earlier blocks did is in order with this one
+  std::uint32_t epoch = 0;        // never set back, so that what earlier blocks did is in order with this one
+  std::uint32_t first_epoch = 0;  // of this block
   int threads = 0;
   std::vector<std::uint32_t> clocks;  // [threads, threads]: how much of another's each thread knows
   std::vector<std::vector<Copy>> copies;
@@ -159,8 +151,7 @@ void note_read(Shared& memory, History& byte, const Event& now) {
 void check_races(Shared& memory, std::size_t count, const void* begin, const void* address, Access access,
                  Where where) {
   const int thread = this_thread();
-  const Event now = {where, memory.epoch, memory.clock(thread, thread), static_cast<std::uint16_t>(thread),
-                     access == Access::atomic};
+  const Event now = event_now(where, access == Access::atomic);
   const char* does = access == Access::read ? "reads" : access == Access::write ? "writes" : "changes atomically";
   memory.histories.change(number_of(memory, address), count, access == Access::write, [&](History& byte) {
     if (!in_order(memory, byte.write, thread) && !(now.atomic && byte.write.atomic)) {
@@ -181,17 +172,6 @@ void check_races(Shared& memory, std::size_t count, const void* begin, const voi
       byte.write = now;
     }
   });
-}
-
-std::string outside(const std::string& what, std::size_t bytes) {
-  return "out of range: " + std::to_string(bytes) + " bytes at " + what;
-}
-
-void check_alignment(const void* address, std::size_t alignment, Where where) {
-  if (reinterpret_cast<std::uintptr_t>(address) & (alignment - 1)) {
-    fail(where, "misaligned: an access that needs an address divisible by " + std::to_string(alignment) +
-                    " at one that leaves " + std::to_string(reinterpret_cast<std::uintptr_t>(address) % alignment));
-  }
 }
 
 void note_banks(const void* address, std::size_t bytes, Where where) {
@@ -278,6 +258,29 @@ void make_copy(Shared& memory, const Copy& copy) {
 
 }  // namespace
 
+std::string outside(const std::string& what, std::size_t bytes) {
+  return "out of range: " + std::to_string(bytes) + " bytes at " + what;
+}
+
+void check_alignment(const void* address, std::size_t alignment, Where where) {
+  if (reinterpret_cast<std::uintptr_t>(address) & (alignment - 1)) {
+    fail(where, "misaligned: an access that needs an address divisible by " + std::to_string(alignment) +
+                    " at one that leaves " + std::to_string(reinterpret_cast<std::uintptr_t>(address) % alignment));
+  }
+}
+
+Event event_now(Where where, bool atomic) {
+  Shared& memory = shared();
+  const int thread = this_thread();
+  return {where, memory.epoch, memory.clock(thread, thread), static_cast<std::uint16_t>(thread), atomic};
+}
+
+bool is_of_this_block(const Event& event) { return event.epoch >= shared().first_epoch; }
+
+bool is_in_order(const Event& before) {
+  return before.epoch == 0 || (is_of_this_block(before) && in_order(shared(), before, this_thread()));
+}
+
 const SharedArray& static_shared(const char* name, std::size_t bytes, std::size_t alignment, Where where) {
   for (const SharedArray& array : shared().arrays) {
     if (array.name == name && same_place(array.where, where) &&
@@ -334,7 +337,7 @@ void wait_for_copies(int groups_left) {
 
 void open_shared(std::size_t dynamic_bytes, int threads) {
   Shared& memory = shared();
-  ++memory.epoch;
+  memory.first_epoch = ++memory.epoch;
   memory.options = options();
   memory.threads = threads;
   memory.clocks.assign(static_cast<std::size_t>(threads) * threads, 0);
@@ -390,40 +393,6 @@ void synchronized(const std::vector<int>& threads) {
     ++memory.clock(thread, thread);
   }
   count_banks(*std::min_element(threads.begin(), threads.end()), *std::max_element(threads.begin(), threads.end()) + 1);
-}
-
-void touch_global(const void* address, std::size_t bytes, std::size_t alignment, const void* begin, const void* end,
-                  Where where) {
-  const auto at = static_cast<const std::byte*>(address);
-  if (end != nullptr && (address < begin || at + bytes > end)) {
-    fail(where, outside("byte " + std::to_string(at - static_cast<const std::byte*>(begin)) + " of global memory of " +
-                            std::to_string(static_cast<const std::byte*>(end) - static_cast<const std::byte*>(begin)) +
-                            " bytes",
-                        bytes));
-  }
-  if (address == nullptr) {
-    fail(where, "a null pointer is read or written");
-  }
-  check_alignment(address, alignment, where);
-}
-
-namespace {
-std::map<const void*, std::size_t, std::greater<>>& known_memory() {  // by where it begins, the last first
-  thread_local std::map<const void*, std::size_t, std::greater<>> ranges;
-  return ranges;
-}
-}  // namespace
-
-KnownMemory::KnownMemory(const void* begin, std::size_t bytes) : begin_(begin) { known_memory()[begin] = bytes; }
-KnownMemory::~KnownMemory() { known_memory().erase(begin_); }
-
-MemoryRange known_memory_around(const void* address) {
-  const auto found = known_memory().lower_bound(address);
-  if (found == known_memory().end()) {
-    return {nullptr, nullptr};
-  }
-  const auto end = static_cast<const std::byte*>(found->first) + found->second;
-  return address <= end ? MemoryRange{found->first, end} : MemoryRange{nullptr, nullptr};
 }
 
 }  // namespace kvc::cuda_emulated

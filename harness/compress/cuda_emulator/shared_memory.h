@@ -15,6 +15,21 @@ inline constexpr unsigned char poison = 0xFF;            // what nobody wrote: N
 
 enum class Access : std::uint8_t { read, write, atomic };
 
+// An access, and when: two are in order where a barrier stands between them that both threads were at.
+struct Event {
+  Where where;
+  std::uint32_t epoch = 0;  // barriers of the whole block before it; 0: there was none
+  std::uint32_t clock = 0;  // barriers of parts of the block that its thread was at
+  std::uint16_t thread = 0;
+  bool atomic = false;
+};
+Event event_now(Where where, bool atomic);  // of the thread that runs
+bool is_of_this_block(const Event& event);
+bool is_in_order(const Event& before);  // with what the thread that runs does next; never where it is another block's
+
+std::string outside(const std::string& what, std::size_t bytes);
+void check_alignment(const void* address, std::size_t alignment, Where where);
+
 struct SharedArray {
   std::string name;
   Where where;  // of its declaration

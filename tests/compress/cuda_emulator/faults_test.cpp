@@ -68,6 +68,78 @@ TEST(Faults, ABarrierOfTheWarpOrdersItsOwnLanesAlone) {
   });
 }
 
+constexpr int global_add = __LINE__ + 4;
+__global__ void add_by_each_warp(gmem_ptr<float> sum, bool barrier) {
+  for (unsigned warp = 0; warp < 2; ++warp) {
+    if (threadIdx.x == 32 * warp) {
+      sum[blockIdx.x] += 1.0f + static_cast<float>(warp);
+    }
+    if (barrier) {
+      __syncthreads();
+    }
+  }
+}
+
+TEST(Faults, WarpsThatAddToAWordOfGlobalMemoryWithoutABarrierRace) {
+  under_all_schedules([&] {
+    auto sum = numbers(2);
+    const auto launch = [&](bool barrier) {
+      return failure_of(
+          [&] { KVC_LAUNCH(add_by_each_warp, dim3(2), dim3(64), 0, nullptr, checked(sum.data(), 2), barrier); });
+    };
+    EXPECT_EQ(launch(true), "");
+    EXPECT_EQ(sum, (std::vector<float>{4, 4}));
+    EXPECT_THAT(launch(false), AllOf(HasSubstr("kernel add_by_each_warp, block (0, 0, 0), thread ("),
+                                     HasSubstr("race: "), HasSubstr(" of global memory that thread ("),
+                                     HasSubstr(at(global_add)), HasSubstr("with no barrier between")));
+  });
+}
+
+__global__ void write_after_reads(gmem_ptr<float> row, gmem_ptr<float> out, unsigned reader, unsigned writer) {
+  if (threadIdx.x == reader) {
+    out[threadIdx.x] = row[7];
+  }
+  if (threadIdx.x == writer) {
+    row[7] = 5.0f;
+  }
+}
+
+TEST(Faults, AWriteOfGlobalMemoryRacesWithAnotherThreadsRead) {
+  const auto launch = [&](unsigned reader, unsigned writer) {
+    auto row = numbers(8), out = numbers(64);
+    return failure_of([&] {
+      KVC_LAUNCH(write_after_reads, dim3(1), dim3(64), 0, nullptr, checked(row.data(), 8), checked(out.data(), 64),
+                 reader, writer);
+    });
+  };
+  under_all_schedules([&] {
+    EXPECT_THAT(launch(1, 2), HasSubstr("race: "));
+    EXPECT_THAT(launch(40, 2), HasSubstr("race: "));
+    EXPECT_EQ(launch(2, 2), "");
+  });
+}
+
+__global__ void add_by_each_block(gmem_ptr<float> sum, bool atomically) {
+  if (threadIdx.x == 0 && atomically) {
+    atomicAdd(sum, 1.0f);
+  } else if (threadIdx.x == 0) {
+    *sum += 1.0f;
+  }
+}
+
+TEST(Faults, BlocksThatAddToOneWordInALaunchRace) {
+  under_all_schedules([&] {
+    auto sum = numbers(1);
+    const auto launch = [&](bool atomically) {
+      return failure_of(
+          [&] { KVC_LAUNCH(add_by_each_block, dim3(3), dim3(32), 0, nullptr, checked(sum.data(), 1), atomically); });
+    };
+    EXPECT_EQ(launch(true), "");
+    EXPECT_THAT(launch(false), AllOf(HasSubstr("block (1, 0, 0)"), HasSubstr("thread 0 of block (0, 0, 0) wrote at "),
+                                     HasSubstr("in this launch")));
+  });
+}
+
 __global__ void through_a_shuffle(gmem_ptr<float> out) {
   KVC_SHARED(float, row, 32);
   row[threadIdx.x] = 1.0f;

@@ -9,10 +9,10 @@
 
 namespace kvc::cuda_emulated {
 
-// Options for as long as it lives.
+// Options for as long as it lives; races on global memory are looked for, too.
 class WithOptions {
  public:
-  explicit WithOptions(Options now) : before_(std::exchange(options(), now)) {}
+  explicit WithOptions(Options now) : before_(std::exchange(options(), now)) { options().detect_global_races = true; }
   ~WithOptions() { options() = before_; }
   WithOptions(const WithOptions&) = delete;
   WithOptions& operator=(const WithOptions&) = delete;

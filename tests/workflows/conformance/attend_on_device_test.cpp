@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "kvc/quant/compressed_attention.h"
 #include "kvc/quant/corrected_codes.h"
 #include "kvc/quant/keyed_generator.h"
@@ -12,6 +14,9 @@
 
 namespace kvc {
 namespace {
+
+// Kernels in emulation look for races on global memory.
+[[maybe_unused]] const int looks_for_races = ::setenv("KVC_EMULATED_RACES", "1", 0);
 
 constexpr int64_t kQueryHeads = 4, kKvHeads = 2, kDim = 64;
 
@@ -146,6 +151,27 @@ TEST(AttendsOnADevice, ToCodesOfWhichKOrVAloneHasMore) {
 TEST(AttendsOnADevice, ToCodesBehindASlidingWindow) {
   const Beside both{.rank = 4, .entries = 0.02};
   for (const int64_t window : {2, 400, 700}) expect_attended(both, both, GroupAxis::tokens, window);
+}
+
+// As where each stage stores the residual of the one before: both add to the same scores.
+TEST(AttendsOnADevice, PartsOfOneShapeThatAddToTheSameScoresAreLaunchesOfTheirOwn) {
+  at::manual_seed(2);
+  const LayerInfo info{.n_heads = kQueryHeads, .n_kv_heads = kKvHeads, .head_dim = kDim, .device = test::device()};
+  const auto random = [](int64_t heads, int64_t n) { return at::randn({heads, n, kDim}).to(at::kHalf); };
+  const auto q = random(kQueryHeads, 1), k = random(kKvHeads, 40), rest = random(kKvHeads, 40),
+             v = random(kKvHeads, 40);
+  const auto there = [](const at::Tensor& x) { return x.to(test::device()); };
+  auto out = at::empty({1, kQueryHeads, kDim}, at::TensorOptions(at::kFloat).device(test::device()));
+  auto batch = CompressedAttention::of_batch(std::vector{there(q)}, kScale, info, std::vector<int64_t>{40}, out);
+  batch[0].score(there(k), 0), batch[0].score(there(rest), 0);
+  batch[0].softmax();
+  batch[0].accumulate_v(there(v), 0);
+  batch[0].out();
+  const auto repeated = [](const at::Tensor& x) {
+    return x.to(at::kDouble).repeat_interleave(kQueryHeads / kKvHeads, 0);
+  };
+  const auto scores = at::matmul(q.to(at::kDouble) * kScale, (repeated(k) + repeated(rest)).transpose(1, 2));
+  EXPECT_LE(error_of(out[0].cpu(), at::matmul(scores.softmax(-1), repeated(v)).squeeze(1)), 1e-11);
 }
 
 // Scores in the hundreds, of which rounding queries and keys to fp16 makes other weights.
