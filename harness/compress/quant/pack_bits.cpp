@@ -19,15 +19,63 @@ void check_bits(int64_t bits, const at::Tensor& x) {
 
 // 0, 1, ... n - 1 as shifts
 at::Tensor shifts(int64_t n, const at::Tensor& like) {
-  return at::arange(n, at::TensorOptions(at::kLong).device(like.device()));
+  return at::arange(n, at::TensorOptions(at::kByte).device(like.device()));
 }
 
-// Each bit as a number: x [..., n] integers of `width` bits -> [..., n * width], the lowest first; and back.
-at::Tensor bits_of(const at::Tensor& x, int64_t width) {
-  return x.to(at::kLong).unsqueeze(-1).bitwise_right_shift(shifts(width, x)).bitwise_and_(1).flatten(-2);
+// On devices, by LibTorch's operators on bytes: words are little-endian.
+
+// Numbers [..., n] of 1, 2 or 4 bits as bytes -> [..., n * bits / 8], the lowest bits first; and back.
+at::Tensor joined_bytes(at::Tensor x, int64_t bits) {
+  for (; bits < 8; bits *= 2) {
+    x = x.unflatten(-1, {x.size(-1) / 2, 2});
+    x = x.select(-1, 0).bitwise_or(x.select(-1, 1).bitwise_left_shift(bits));
+  }
+  return x;
 }
-at::Tensor from_bits(const at::Tensor& bits, int64_t width) {
-  return bits.unflatten(-1, {-1, width}).bitwise_left_shift(shifts(width, bits)).sum(-1);
+at::Tensor split_bytes(at::Tensor x, int64_t bits) {
+  for (int64_t half = 4; half >= bits; half /= 2) {
+    x = at::stack({x.bitwise_and((1 << half) - 1), x.bitwise_right_shift(half)}, -1).flatten(-2);
+  }
+  return x;
+}
+
+constexpr int64_t kFewNumbers = 1 << 16;
+
+// f of x's rows, into the rows of `to`; where they are many, of a sixteenth at a time, since f takes several times what it
+// is given.
+template <class F>
+at::Tensor by_rows(const at::Tensor& x, const at::Tensor& to, const F& f) {
+  const auto from = x.unsqueeze(0).flatten(0, -2), rows = to.unsqueeze(0).flatten(0, -2);
+  const int64_t n_parts = x.numel() < kFewNumbers ? 1 : 16, step = std::max<int64_t>(from.size(0) / n_parts, 1);
+  for (int64_t begin = 0; begin < from.size(0); begin += step) {
+    const int64_t n = std::min(step, from.size(0) - begin);
+    rows.narrow(0, begin, n).copy_(f(from.narrow(0, begin, n)));
+  }
+  return to;
+}
+
+at::Tensor pack_there(const at::Tensor& codes, int64_t bits, int64_t n_words) {
+  const auto filled = [&](const at::Tensor& units, int64_t width) {
+    const int64_t missing = n_words * 32 / width - units.size(-1);
+    return joined_bytes(missing > 0 ? at::constant_pad_nd(units, {0, missing}) : units, width)
+        .contiguous()
+        .view(at::kInt);
+  };
+  if (8 % bits == 0) return filled(codes, bits);
+  const auto words = at::empty(with_last(codes, n_words), codes.options().dtype(at::kInt));
+  return by_rows(codes, words, [&](const at::Tensor& rows) {
+    return filled(rows.unsqueeze(-1).bitwise_right_shift(shifts(bits, rows)).bitwise_and_(1).flatten(-2), 1);
+  });
+}
+
+at::Tensor unpack_there(const at::Tensor& words, int64_t bits, int64_t len) {
+  const auto bytes = words.contiguous().view(at::kByte);
+  if (8 % bits == 0) return split_bytes(bytes, bits).narrow(-1, 0, len).contiguous();
+  const auto codes = at::empty(with_last(words, len), bytes.options());
+  return by_rows(bytes, codes, [&](const at::Tensor& rows) {
+    const auto units = split_bytes(rows, 1).narrow(-1, 0, len * bits).unflatten(-1, {len, bits});
+    return units.bitwise_left_shift(shifts(bits, words)).sum(-1, /*keepdim=*/false, at::kByte);
+  });
 }
 
 void pack_rows(const uint8_t* codes, int64_t n_rows, int64_t len, int64_t bits, int32_t* words) {
@@ -78,7 +126,7 @@ at::Tensor pack_bits(const at::Tensor& codes, int64_t bits) {
               words.data_ptr<int32_t>());
     return words;
   }
-  return from_bits(at::constant_pad_nd(bits_of(codes, bits), {0, n_words * 32 - len * bits}), 32).to(at::kInt);
+  return pack_there(codes, bits, n_words);
 }
 
 at::Tensor unpack_bits(const at::Tensor& words, int64_t bits, int64_t len) {
@@ -92,7 +140,7 @@ at::Tensor unpack_bits(const at::Tensor& words, int64_t bits, int64_t len) {
                 codes.data_ptr<uint8_t>());
     return codes;
   }
-  return from_bits(bits_of(words, 32).narrow(-1, 0, len * bits), bits).to(at::kByte);
+  return unpack_there(words, bits, len);
 }
 
 }  // namespace kvc

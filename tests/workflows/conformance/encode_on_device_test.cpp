@@ -12,6 +12,7 @@
 #include "kvc/quant/pack_bits.h"
 #include "kvc/quant/small_floats.h"
 #include "kvc/value_checks.h"
+#include "sandbox/memory_meter.h"
 #include "support/test_device.h"
 
 namespace kvc {
@@ -87,6 +88,36 @@ TEST(EncodesOnADevice, CodesOfABookStandForTheSame) {
             at::randn({n}), at::randn({n}));
       }
     }
+  }
+}
+
+TEST(EncodesOnADevice, CodesArePackedAndUnpackedToTheSame) {
+  at::manual_seed(4);
+  for (int64_t bits = 1; bits <= 8; ++bits) {
+    for (const int64_t len : {1, 7, 24, 32, 80, 129}) {
+      for (const int64_t rows : {0, 1, 5}) {
+        const auto codes = at::randint(0, 1 << bits, {2, rows, len}, at::kByte);
+        expect_same([=](const auto& x) { return pack_bits(x, bits); }, codes);
+        expect_same([=](const auto& x) { return unpack_bits(x, bits, len); }, pack_bits(codes, bits));
+        if (rows == 1) expect_same([=](const auto& x) { return pack_bits(x, bits); }, codes[0][0]);
+      }
+    }
+  }
+}
+
+// In bytes of what is allocated at once, the codes left out: K and V are at least two bytes a number.
+TEST(EncodesOnADevice, PackingTakesAtMostTwiceWhatWasGiven) {
+  MemoryMeter meter;
+  constexpr int64_t kNumbers = 1 << 18;
+  for (int64_t bits = 1; bits <= 8; ++bits) {
+    const auto codes = at::randint(0, 1 << bits, {2, kNumbers / 128, 64}, at::kByte).to(test::device());
+    const int account = meter.take_account();
+    {
+      const MemoryMeter::Scope scope(meter, account);
+      const auto words = pack_bits(codes, bits);
+      unpack_bits(words, bits, 64);
+    }
+    EXPECT_LE(meter.peak_bytes(account), 2 * 2 * kNumbers) << bits;
   }
 }
 
