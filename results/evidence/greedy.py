@@ -38,6 +38,7 @@ def differences(model, prompt, answer):
 
 
 def main(program, weights, database, task, n_answers):
+    torch.set_num_threads(1)
     folder, name = os.path.split(os.path.abspath(weights))
     model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32).eval()
     store = sqlite3.connect(f"file:{os.path.abspath(database)}?mode=ro", uri=True)

@@ -1,0 +1,173 @@
+"""docs/claims.md: what the papers claim, and the rows that test it (claims.yaml)."""
+import os
+import re
+
+from evidence import FULL, LENGTH, SURE, adjust, nats, points, table, with_interval
+
+MOST_POINTS = 5  # of right answers that a row may lose where nothing is said to be lost
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def pairs_of(claim, evidence, model):
+    """(a, b, what is compared, whether the claim is that they are equal)"""
+    pairs = claim.get("compare", [])
+    for pair in pairs:
+        what = "as claimed" if len(pairs) == 1 else f"{pair['a']} against {pair['b']}"
+        if pair.get("unequal_tails"):
+            what = "with unequal tails" if len(pairs) == 1 else f"{what} (unequal tails)"
+        yield pair["a"], pair["b"], what, pair.get("equal", False)
+    if "equal_bytes" in claim:
+        a = claim["equal_bytes"]["a"]
+        most = evidence.size(model, a)
+        sizes = {row: evidence.size(model, row) for row in claim["equal_bytes"]["among"]}
+        fit = [row for row, size in sizes.items() if size is not None and most is not None and size <= 1.02 * most]
+        if fit:
+            best = max(fit, key=sizes.get)
+            if best not in [pair["b"] for pair in claim.get("compare", [])]:
+                yield a, best, "at no more bytes", False
+
+
+def tested(claims, evidence):
+    """Every comparison of the page, with p adjusted for all of them: {(claim, model): [(a, b, what, equal, KL, answers)]}"""
+    found = {}
+    for paper in claims:
+        for claim in paper["claims"]:
+            for model in evidence.any_models:
+                found[claim["title"], model] = [
+                    (a, b, what, equal, evidence.kl(model, a, b), evidence.answers(model, a, b))
+                    for a, b, what, equal in pairs_of(claim, evidence, model)]
+    losses = [evidence.answers(model, FULL, claim["limit"]["row"]) for paper in claims for claim in paper["claims"] if "limit" in claim
+              for model in evidence.any_models]
+    return found, adjust([each for rows in found.values() for row in rows for each in row[4:] if each] + [each for each in losses if each])
+
+
+# b_is_worse: what the difference of b less a shows where it is above zero (KL) or below (right answers)
+def verdict_of_pair(equal, comparison, b_is_worse):
+    if comparison["p"] >= SURE:
+        return "no difference seen" if equal else "open"
+    if equal:
+        return "contradicted"
+    return "confirmed" if b_is_worse else "contradicted"
+
+
+def verdict_of_limit(low, high, most):
+    return "confirmed" if high <= most else "contradicted" if low > most else "open"
+
+
+def lines_of_claim(claim, evidence, found, verdicts):
+    rows, answers = [], []
+    for model in evidence.any_models:
+        for a, b, what, equal, kl, right in found[claim["title"], model]:
+            if kl:
+                verdict = verdict_of_pair(equal, kl, kl["difference"] > 0)
+                verdicts.append((model, what, verdict))
+                rows.append([model, evidence.sized(model, a), nats(kl["a"]), evidence.sized(model, b), nats(kl["b"]),
+                             with_interval(kl["difference"], kl["low"], kl["high"]), f"{kl['p']:.2g}", what, verdict])
+            if right:
+                verdict = verdict_of_pair(equal, right, right["difference"] < 0)
+                verdicts.append((model, f"GSM8K, {what}".replace(", as claimed", ""), verdict))
+                answers.append([model, a, f"{right['a']:.1f}", b, f"{right['b']:.1f}", points(right["difference"], right["low"], right["high"]),
+                                f"{right['p']:.2g}", what, verdict])
+    return table(["model", "A (size)", "KL:", "B (size)", "KL:", "B - A:", "p:", "comparison", "verdict"], rows) + table(
+        ["model", "A", "GSM8K [%]:", "B", "GSM8K [%]:", "B - A [points]:", "p:", "comparison", "verdict"], answers)
+
+
+def verdict_of_loss(right):
+    """of right answers, against full precision"""
+    if right["p"] < SURE and right["difference"] < 0:
+        return "contradicted"
+    return "confirmed" if right["low"] >= -MOST_POINTS else "open"
+
+
+def lines_of_limited_answers(claim, evidence, verdicts):
+    rows = []
+    for model in evidence.any_models:
+        right = evidence.answers(model, FULL, claim["limit"]["row"])
+        if right:
+            verdict = verdict_of_loss(right)
+            verdicts.append((model, "GSM8K", verdict))
+            rows.append([model, claim["limit"]["row"], f"{right['b']:.1f}", f"{right['a']:.1f}", points(right["difference"], right["low"], right["high"]),
+                         f"{right['p']:.2g}", verdict])
+    return table(["model", "row", "GSM8K [%]:", "full precision [%]:", "difference [points]:", "p:", "verdict"], rows)
+
+
+def lines_of_limit(claim, evidence, verdicts):
+    limit, rows = claim["limit"], []
+    for model in evidence.models:
+        kl = evidence.kl(model, limit["row"], FULL)
+        if kl:
+            low, high = -kl["high"], -kl["low"]
+            verdict = verdict_of_limit(low, high, limit["most"])
+            verdicts.append((model, "as claimed", verdict))
+            rows.append([model, evidence.sized(model, limit["row"]), with_interval(kl["a"], low, high), f"at most {nats(limit['most'])}", verdict])
+    return table(["model", "row (size)", "KL:", "nothing noticeable:", "verdict"], rows) + lines_of_limited_answers(claim, evidence, verdicts)
+
+
+def lines_of_size(claim, evidence, verdicts):
+    size, rows = claim["size"], []
+    for model in evidence.models:
+        measured = evidence.size(model, size["row"])
+        if measured is not None:
+            verdict = "confirmed" if measured <= size["most"] else "contradicted"
+            verdicts.append((model, "as claimed", verdict))
+            rows.append([model, size["row"], f"{measured:.1f} %", f"{size['most']} %", verdict])
+    return table(["model", "row", f"measured at {LENGTH:,} tokens:", "claimed:", "verdict"], rows)
+
+
+def lines_of_error(claim, evidence, verdicts):
+    pair, rows = claim["error"], []
+    for model in evidence.models:
+        n, n_smaller, one, other = evidence.errors(model, pair["a"], pair["b"])
+        if n:
+            verdict = "confirmed" if n_smaller == n else "contradicted" if n_smaller == 0 else "open"
+            verdicts.append((model, "as claimed", verdict))
+            rows.append([model, pair["a"], f"{one:.3f}", pair["b"], f"{other:.3f}", f"{n_smaller} of {n}", verdict])
+    return table(["model", "A", "relative error:", "B", "relative error:", "windows in which A's is smaller:", "verdict"], rows)
+
+
+def summary(verdicts, claim):
+    """One word, or one for each comparison and model where they differ."""
+    if "elsewhere" in claim:
+        return claim["elsewhere"].split(":")[0]
+    if not verdicts:
+        return "open"
+    texts = []
+    has_answers = any(what.startswith("GSM8K") for _, what, _ in verdicts)
+    for what in sorted(dict.fromkeys(what for _, what, _ in verdicts), key=lambda what: what.startswith("GSM8K")):
+        of = [(model, verdict) for model, each, verdict in verdicts if each == what]
+        words = list(dict.fromkeys(verdict for _, verdict in of))
+        said = words[0] if len(words) == 1 else ", ".join(
+            f"{word} on {' and '.join(model for model, verdict in of if verdict == word)}" for word in words)
+        heading = what if what.startswith("GSM8K") or not has_answers else "KL" if what == "as claimed" else f"KL, {what}"
+        texts.append(said if heading == "as claimed" else f"{heading}: {said}")
+    return "; ".join(texts)
+
+
+def page(claims, evidence):
+    evidence.begin_page()
+    found, n_comparisons = tested(claims, evidence)
+    parts, contents, n = [], [], 0
+    for paper in claims:
+        parts += ["", f"## {paper['paper']}", "", f"*{paper['title']}.*"]
+        for claim in paper["claims"]:
+            n += 1
+            verdicts = []
+            lines = lines_of_claim(claim, evidence, found, verdicts)
+            for kind, write in (("limit", lines_of_limit), ("size", lines_of_size), ("error", lines_of_error)):
+                if kind in claim:
+                    lines += write(claim, evidence, verdicts)
+            said = summary(verdicts, claim)
+            anchor = re.sub(r"[^\w -]", "", f"{n}. {claim['title']}".lower()).replace(" ", "-")  # as pages on GitHub have it
+            contents.append(f"| [{n}](#{anchor}) | {paper['paper']} | {claim['title']} | {said} |")
+            parts += ["", f"### {n}. {claim['title']}", "", f"{claim['place']}. **{said[0].upper()}{said[1:]}.**"]
+            parts += [claim["note"][0].upper() + claim["note"][1:] + "."] if "note" in claim else []
+            parts += [f"Seen {claim['elsewhere'].split(': ', 1)[1]}."] if "elsewhere" in claim else []
+            parts += [f"What would decide it: {claim['open']}."] if "open" in claim else []
+            parts += lines
+    windows = max((row[4]["windows"] for rows in found.values() for row in rows if row[4]), default=0)
+    questions = {model: max((n for *_, n in evidence.answer_rows(model)), default=0) for model in evidence.answering}
+    with open(os.path.join(HERE, "claims_head.md")) as file:
+        head = file.read().format(models=", ".join(evidence.models), windows=windows, n_claims=n, n_comparisons=n_comparisons,
+                                  length=f"{LENGTH:,}", most_points=MOST_POINTS,
+                                  questions=", ".join(f"{n} on {model}" for model, n in questions.items()))
+    return head + "\n".join(["| | paper | claim | verdict |", "|--:|---|---|---|", *contents, *parts]) + "\n"

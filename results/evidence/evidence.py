@@ -1,0 +1,147 @@
+"""The rows of the shards, as the pages ask for them."""
+import json
+import sqlite3
+import subprocess
+
+TASKS = "likelihood/sources/*"
+LENGTH = 2048
+ANSWERS, RULE = "gsm8k/cot8", "first_answer"
+FULL = "full precision"
+SURE = 0.05  # p after Holm
+
+
+class Evidence:
+    def __init__(self, program, database):
+        self.program, self.database = program, database
+        self.rows = sqlite3.connect(database)
+        self.models = [model for (model,) in self.rows.execute(
+            "SELECT model FROM cell WHERE task LIKE 'likelihood/sources/%' AND kind = 'eval' GROUP BY 1"
+            " ORDER BY min(model_json ->> '$.shape.n_layers'), 1")]
+        self.answering = [model for (model,) in self.rows.execute(
+            "SELECT model FROM cell WHERE task = ? AND kind = 'eval' GROUP BY 1 ORDER BY 1", (ANSWERS,))]
+        self.any_models = list(dict.fromkeys(self.models + self.answering))
+        self.paired = {}
+        self.begin_page()
+
+    def begin_page(self):
+        """p are adjusted for the comparisons of one page"""
+        self.compared = {}
+
+    def told(self, *arguments):
+        done = subprocess.run([self.program, *arguments, "--format", "json"], capture_output=True, text=True)
+        return json.loads(done.stdout)["rows"] if done.returncode == 0 else []
+
+    def against(self, model, a):
+        """{b: row of `kvc compare`} of every row on a's tokens"""
+        if (model, a) not in self.paired:
+            self.paired[model, a] = {row["B"]: row for row in self.told(
+                "compare", self.database, "--baseline", a, "--model", model, "--kl", "--pooled", "--paired-only", "--task", TASKS)}
+        return self.paired[model, a]
+
+    def kl(self, model, a, b):
+        """{"a", "b": mean KL in nats, "difference", "low", "high", "p", "windows"} of b less a, on the same tokens; None: not run"""
+        if (model, a, b) not in self.compared:
+            found = self.against(model, a).get(b, {})
+            self.compared[model, a, b] = None if found.get("p") is None else {
+                "a": found["KL A [nats]"], "b": found["KL B [nats]"], "difference": found["B - A [nats]"], "low": found["low [nats]"],
+                "high": found["high [nats]"], "p": found["p"], "windows": found["windows"]}
+        return self.compared[model, a, b]
+
+    def answers_against(self, model, a):
+        """{b: row of `kvc compare`} of every row on a's questions"""
+        if (model, a, ANSWERS) not in self.paired:
+            self.paired[model, a, ANSWERS] = {row["B"]: row for row in self.told(
+                "compare", self.database, "--baseline", a, "--model", model, "--task", ANSWERS, "--extractor", RULE, "--paired-only")}
+        return self.paired[model, a, ANSWERS]
+
+    def answers(self, model, a, b):
+        """{"a", "b": right answers in %, "difference", "low", "high": of b less a, in points, "p", "n", "changed": answers of which one alone
+        is right, "identical": %}; None: not run"""
+        key = (model, a, b, ANSWERS)
+        if key not in self.compared:
+            found = self.answers_against(model, a).get(b) if model in self.answering else None
+            self.compared[key] = found and {
+                "a": found["score A [%]"], "b": found["score B [%]"], "difference": found["difference [points]"], "low": found["low [points]"],
+                "high": found["high [points]"], "p": found["p"], "n": found["n"], "changed": found["regressed"] + found["improved"],
+                "identical": found["identical [%]"]}
+        return self.compared[key]
+
+    def answer_rows(self, model):
+        """[(row, KV size at the end of its answers in % of 16 bits, right, n)] in the experiment's order"""
+        return self.rows.execute(
+            "SELECT e.label, 100.0 * sum(s.kv_bytes) / sum(s.kv_bytes_fp16), sum(r.value), count(*) FROM cell AS c JOIN experiment_cell AS e"
+            " ON e.cell_key = c.key JOIN sample AS s ON s.cell_key = c.key JOIN score AS r ON r.cell_key = c.key AND r.sample = s.sample"
+            " WHERE c.model = ? AND c.task = ? AND r.extractor = ? GROUP BY e.label ORDER BY min(e.position)", (model, ANSWERS, RULE)).fetchall()
+
+    def all_rows(self, model):
+        """{row: (KL, low, high)} of every row that differs from full precision, in nats"""
+        return {b: (row["KL B [nats]"], row["low [nats]"], row["high [nats]"]) for b, row in self.against(model, FULL).items()
+                if row["low [nats]"] is not None}
+
+    def one(self, model, query, row):
+        return self.rows.execute(
+            f"SELECT {query} FROM cell AS c JOIN experiment_cell AS e ON e.cell_key = c.key WHERE c.model = ? AND e.label = ?"
+            " AND c.task LIKE 'likelihood/sources/%'", (model, row)).fetchone()
+
+    def size(self, model, row):
+        """% of 16 bits in caches filled with LENGTH tokens"""
+        return self.one(model, "max((SELECT 100.0 * s.kv_bytes / s.kv_bytes_fp16 FROM cell_size AS s WHERE s.cell_key = c.key AND"
+                               f" s.n_tokens = {LENGTH}))", row)[0]
+
+    def sized(self, model, row):
+        size = self.size(model, row)
+        return f"{row} ({size:.1f} %)" if size is not None else row
+
+    def errors(self, model, a, b):
+        """Windows, and those in which a's mean error of K and V is smaller"""
+        query = ("SELECT c.task, s.sample, s.k_error + s.v_error FROM sample AS s JOIN cell AS c ON c.key = s.cell_key JOIN experiment_cell AS e"
+                 " ON e.cell_key = c.key WHERE c.model = ? AND e.label = ? AND s.status = 'ok' AND c.task LIKE 'likelihood/sources/%'")
+        one, other = ({row[:2]: row[2] for row in self.rows.execute(query, (model, each))} for each in (a, b))
+        both = [key for key in one if key in other and one[key] is not None and other[key] is not None]
+        return len(both), sum(one[key] < other[key] for key in both), *(
+            sum(each[key] for key in both) / max(1, len(both)) / 2 for each in (one, other))
+
+
+def holm(ps):
+    order = sorted(range(len(ps)), key=lambda i: ps[i])
+    adjusted, most = [0.0] * len(ps), 0.0
+    for rank, i in enumerate(order):
+        most = max(most, min(1.0, (len(ps) - rank) * ps[i]))
+        adjusted[i] = most
+    return adjusted
+
+
+def adjust(comparisons):
+    """Holm over the comparisons of a page, each counted once: their p becomes the adjusted one."""
+    once = list({id(each): each for each in comparisons}.values())
+    for each, p in zip(once, holm([each["p"] for each in once])):
+        each["p"] = p
+    return len(once)
+
+
+def nats(x):
+    thousandths = 1000 * x
+    return f"{thousandths:.3g}" if abs(thousandths) < 99.5 else f"{thousandths:,.0f}"
+
+
+def points(x, low, high):
+    return f"{x:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+def wilson(right, n, z=1.959964):
+    """A share's 95 % interval, in %"""
+    middle, width = right / n + z * z / (2 * n), z * ((right / n * (1 - right / n) + z * z / (4 * n)) / n) ** 0.5
+    return max(0.0, 100 * (middle - width) / (1 + z * z / n)), min(100.0, 100 * (middle + width) / (1 + z * z / n))
+
+
+def with_interval(value, low, high):
+    return f"{nats(value)} [{nats(low)}, {nats(high)}]"
+
+
+def table(head, rows):
+    """Markdown; a heading that ends in ":" stands over figures, which are put to the right"""
+    if not rows:
+        return []
+    return ["", "| " + " | ".join(each.rstrip(":") for each in head) + " |",
+            "|" + "|".join("--:" if each.endswith(":") else "---" for each in head) + "|",
+            *("| " + " | ".join(row) + " |" for row in rows)]
