@@ -11,7 +11,7 @@ namespace kvc {
 
 std::filesystem::path current_database(const std::filesystem::path& database, TemporaryFolder& folder) {
   auto file = unpacked(database, folder);
-  auto store = ResultStore::open_readonly(file);
+  auto store = ResultStore::open_as_it_is(file);
   if (file == database && !has_current_views(store.database())) {
     file = folder.path() / database.filename();
     store.database().prepare("VACUUM INTO ?").bind(1, file.string()).run();
@@ -19,7 +19,7 @@ std::filesystem::path current_database(const std::filesystem::path& database, Te
   }
   if (file != database && !is_xz(database)) {
     std::fprintf(stderr, "%s: written by an earlier kvc (schema %ld); showing an upgraded copy\n", database.c_str(),
-                 ResultStore::open_readonly(database).database().integer("PRAGMA user_version"));
+                 ResultStore::open_as_it_is(database).database().integer("PRAGMA user_version"));
   }
   return file;
 }

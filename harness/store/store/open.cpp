@@ -293,16 +293,21 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
 }
 
 ResultStore ResultStore::open_readonly(const std::filesystem::path& path, int wait_ms) {
+  if (!is_xz(path)) {
+    auto store = open_as_it_is(path, wait_ms);
+    if (is_up_to_date(store.database())) return store;
+  }
+  auto folder = std::make_shared<TemporaryFolder>();
+  auto store = open_as_it_is(unpacked(path, *folder), wait_ms);
+  store.unpacked_in_ = std::move(folder);
+  return store;
+}
+
+ResultStore ResultStore::open_as_it_is(const std::filesystem::path& path, int wait_ms) {
   check_folder(path);
   std::error_code unreadable;
   KVC_CHECK(std::filesystem::exists(path, unreadable) || unreadable, "results database '", path.string(),
             "': there is no such file");
-  if (is_xz(path)) {
-    auto folder = std::make_shared<TemporaryFolder>();
-    auto store = open_readonly(unpacked(path, *folder), wait_ms);
-    store.unpacked_in_ = std::move(folder);
-    return store;
-  }
   auto db = Database::open(path, Database::Mode::kReadOnly, wait_ms);
   KVC_CHECK(!is_empty(db), "results database '", path.string(), "': it has no results");
   use_own_views(db);

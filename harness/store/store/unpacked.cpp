@@ -23,7 +23,7 @@ std::filesystem::path unpacked(const std::filesystem::path& database, TemporaryF
   if (is_xz(database)) {
     unpack_xz(database, copy);
   } else {
-    auto store = ResultStore::open_readonly(database);
+    auto store = ResultStore::open_as_it_is(database);
     if (is_up_to_date(store.database())) return database;
     store.database().prepare("VACUUM INTO ?").bind(1, copy.string()).run();
   }
