@@ -80,9 +80,12 @@ def lines_of_channels(evidence, of_model):
     for model in evidence.models:
         k, v = channels(evidence, model, "k"), channels(evidence, model, "v")
         if k:
-            rows.append([model, f"{statistics.median(k):.1f}", f"{max(k):.0f}", f"{statistics.median(v):.1f}", f"{max(v):.0f}",
+            across_channels, across_tokens = (
+                statistics.median(of_model[model][name][0] for name in names if name in of_model[model])
+                for names in (ACROSS_CHANNELS, ACROSS_TOKENS))
+            rows.append([model, f"{statistics.median(k):.1f}", f"{max(k):.0f}", f"{max(v):.0f}", f"{across_channels / across_tokens:.1f} times",
                          *(nats(of_model[model][name][0]) if name in of_model[model] else "" for name in ACROSS_CHANNELS + ACROSS_TOKENS)])
-    return table(["model", "K, median layer:", "K, largest:", "V, median layer:", "V, largest:",
+    return table(["model", "K, median layer:", "K, largest:", "V, largest:", "KL of the first six over the last three:",
                   *(f"{name}:" for name in ACROSS_CHANNELS + ACROSS_TOKENS)], rows)
 
 

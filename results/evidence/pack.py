@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes a shard for results/evidence: pack.py DATABASE NAME
+"""Makes a shard for results/evidence: pack.py DATABASE NAME [FIRST]
 
 The database's rows without the texts that models read (their licenses are not ours; hashes and token counts stay), packed
-as results/evidence/NAME.sqlite.xz. Prints what results/evidence/README.md says of a shard. A shard is never packed twice.
+as results/evidence/NAME.sqlite.xz; with FIRST without the samples before that number, which another shard has. Prints what
+results/evidence/README.md says of a shard. A shard is never packed twice.
 """
 import hashlib
 import lzma
@@ -12,7 +13,7 @@ import sys
 import tempfile
 
 
-def main(database, name):
+def main(database, name, first=0):
     out = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".sqlite.xz")
     if os.path.exists(out):
         sys.exit(f"{out} exists: shards do not change, take another name")
@@ -21,6 +22,8 @@ def main(database, name):
         source = sqlite3.connect(f"file:{os.path.abspath(database)}?mode=ro", uri=True)
         source.execute("VACUUM INTO ?", (copy,))
         shard = sqlite3.connect(copy, isolation_level=None)
+        shard.execute("PRAGMA foreign_keys = ON")
+        shard.execute("DELETE FROM sample WHERE sample < ?", (int(first),))
         shard.execute("UPDATE text SET body = ''")
         shard.execute("UPDATE token_likelihood SET tokens_json = '[]'")
         shard.execute("PRAGMA journal_mode = DELETE")
@@ -37,6 +40,6 @@ def main(database, name):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__.split("\n")[0])
     main(*sys.argv[1:])
