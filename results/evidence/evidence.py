@@ -84,8 +84,8 @@ class Evidence:
             " AND c.task LIKE 'likelihood/sources/%'", (model, row)).fetchone()
 
     def size(self, model, row):
-        """% of 16 bits in caches filled with LENGTH tokens"""
-        return self.one(model, "max((SELECT 100.0 * s.kv_bytes / s.kv_bytes_fp16 FROM cell_size AS s WHERE s.cell_key = c.key AND"
+        """% of 16 bits (in layers with a sliding window of what it shows) in caches filled with LENGTH tokens"""
+        return self.one(model, "max((SELECT 100.0 * s.kv_bytes / ifnull(s.kv_bytes_engine, s.kv_bytes_fp16) FROM cell_size AS s WHERE s.cell_key = c.key AND"
                                f" s.n_tokens = {LENGTH}))", row)[0]
 
     def sized(self, model, row):

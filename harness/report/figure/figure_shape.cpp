@@ -29,8 +29,9 @@ double text_width(const std::string& text) { return kLetterOf12 * static_cast<do
 FigureShape figure_shape(const FigureLayout& layout, const FigureData& data, bool with_names) {
   FigureShape shape;
   shape.scale = layout.for_print ? kPrintScale : 1;
-  const double letter = kLetterOf12 * shape.scale, line = kLineOf12 * shape.scale, margin = 84 * shape.scale,
-               far_side = 24 * shape.scale, top_of_all = 44 * shape.scale, axis = 70 * shape.scale;
+  const double letter = kLetterOf12 * shape.scale, line = kLineOf12 * shape.scale,
+               margin = (layout.y.is_log ? 100 : 84) * shape.scale, far_side = 24 * shape.scale,
+               top_of_all = 44 * shape.scale, axis = 70 * shape.scale;
   const size_t n = std::max<size_t>(1, data.panels.size());
   const bool is_heat = layout.kind == FigureLayout::Kind::kHeat;
   const size_t n_rows = (n + 2) / 3;            // of at most three panels
