@@ -379,30 +379,34 @@ def check_quickstart(folder):
             fail("docs/tutorial.md", f"{row['compressor']}: {name} is {measured.get(name)}, the page says {row[name]}")
 
 
-def check_leaderboard_rows():
-    """The numbers of README's table are those of the leaderboard's pages."""
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
-        printed = rows_of(file.read(), "| method |")
-    with open(os.path.join(ROOT, "results/leaderboard/levels.md"), encoding="utf-8") as file:
-        measured = rows_of(file.read(), "| group ")
-    names = {"KVarN, K and V 4 bits": "KVarN K 4 V 4", "QJL, K 192 signs, V 4 bits": "QJL 192 signs, V 4 bits",
-             "KIVI, 4 bits": "KIVI 4 bits", "SnapKV, 512 tokens": "SnapKV 512", "FlexGen, 4 bits": "FlexGen 4 bits",
-             "NVFP4": "NVFP4", "TurboQuant, 4 bits": "TurboQuant 4 bits", "H2O, 25 % of the tokens": "H2O 25 %"}
-    columns = {"KV cache [% of 16 bits]": ("KV check/text/2048", 1),
-               "KL from full precision [nats/token]": ("KL check/text/2048", 1000),
-               "same top-1 token [%]": ("top-1 check/text/2048", 1),
-               "needles found [%]": ("ruler/niah_single_1/2k", 1)}
-    for row in printed:
-        line = next((one for one in measured if one["compressor"] == names.get(row["method"])), None)
-        if line is None:
-            fail("README.md", f"the leaderboard has no row for {row['method']}")
-            continue
-        for column, (name, factor) in columns.items():
-            here, there = re.findall(r"[\d.]+", row[column]), re.findall(r"[\d.]+", line[name])
-            unit = 10.0 ** -len(here[0].partition(".")[2])  # README rounds: half a unit of its last digit may differ
-            if len(here) != len(there) or any(abs(float(a) - float(b) / factor) > 0.51 * unit
-                                              for a, b in zip(here, there)):
-                fail("README.md", f"{row['method']}: {column} {row[column]}, the leaderboard says {line[name]}")
+def check_figures_of_readme():
+    """README's figures are those of the pages that are made of the published databases."""
+    def read(name):
+        with open(os.path.join(ROOT, name), encoding="utf-8") as file:
+            return file.read()
+
+    def row_of(text, model, row):
+        section = text[text.index(f"## {model}\n"):]
+        return next(one for one in rows_of(section, "| row ") if one["row"] == row)
+
+    def nats(cell, digits):
+        return [f"{float(number.replace(',', '')) / 1000:.{digits}f}" for number in re.findall(r"[\d.,]+\d|\d", cell)]
+
+    kl, answers, qwen = read("results/evidence/kl.md"), read("results/evidence/gsm8k.md"), "qwen2.5-coder-0.5b"
+    readme = " ".join(read("README.md").split())
+    rows = [row_of(kl, qwen, name) for name in ("FlexGen 4 bits", "KIVI 4 bits")]
+    right = {name: float(row_of(answers, qwen, name)["right [%]"].split()[0]) for name in ("full precision", "FlexGen 4 bits", "KIVI 4 bits")}
+    n = int(re.search(r"(\d+) questions\.", answers)[1])
+    (lost, *bounds), (less, *of_less) = nats(rows[0]["KL"], 2), nats(rows[1]["KL"], 3)
+    on_smollm2 = nats(row_of(kl, "smollm2-135m", "FlexGen 4 bits")["KL"], 2)[0]
+    for said in (f"take {float(rows[0]['size']):.0f} and {float(rows[1]['size']):.0f} % of 16 bits",
+                 f"FlexGen loses {lost} [{', '.join(bounds)}] nats per token and answers {right['FlexGen 4 bits'] * n / 100:.0f} of {n} questions",
+                 f"KIVI loses {less} [{', '.join(of_less)}] and answers {right['KIVI 4 bits'] * n / 100:.0f}, as many as full precision",
+                 f"On SmolLM2-135M FlexGen loses {on_smollm2}:"):
+        if said not in readme:
+            fail("README.md", f"does not say what the pages give: {said}")
+    if right["full precision"] != right["KIVI 4 bits"]:
+        fail("README.md", f"full precision answers {right['full precision']} %, KIVI {right['KIVI 4 bits']} %")
 
 
 def check_commands(kind):
@@ -442,7 +446,7 @@ def main():
             list(plugins_of(page, text))
             for line, words in commands_of(text):
                 check_command(f"{page}:{line}", words)
-        check_leaderboard_rows()
+        check_figures_of_readme()
         check_commands("quick")
     for failure in failures:
         print(failure, file=sys.stderr)
