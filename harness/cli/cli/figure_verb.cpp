@@ -104,9 +104,10 @@ int draw(const FigureArguments& arguments) {
 void add_figure_verb(Verb program) {
   auto arguments = std::make_shared<FigureArguments>();
   auto verb = program.add_subcommand("figure", "Plots a database with gnuplot: a standard figure, or one of a paper");
-  verb.add_option("name", arguments->name,
-                  "pareto (accuracy against measured size), pareto_kl, pareto_kl_pooled (mean over texts), bars, lines, "
-                  "lines_kl; or a paper's, e.g. gear:1a (see `kvc tables`)")
+  verb.add_option(
+          "name", arguments->name,
+          "pareto (accuracy against measured size), pareto_kl, pareto_kl_pooled (mean over texts), bars, lines, "
+          "lines_kl; or a paper's, e.g. gear:1a (see `kvc tables`)")
       .required();
   verb.add_option("--db", arguments->database, "results database").required();
   verb.add_option("-o,--output", arguments->output,

@@ -43,10 +43,10 @@ using BankCounts = std::map<BankSite, BankCount>;
 struct Options {
   Order order = Order::forward;
   std::uint64_t seed = 0;
-  bool detect_races = true;          // on shared memory
+  bool detect_races = true;  // on shared memory
   // On global memory: costs memory and time for each word that a launch touches. Set where KVC_EMULATED_RACES is.
   bool detect_global_races = std::getenv("KVC_EMULATED_RACES") != nullptr;
-  BankCounts* banks = nullptr;       // where accesses are counted, if at all: costs time
+  BankCounts* banks = nullptr;  // where accesses are counted, if at all: costs time
 };
 Options& options();
 
