@@ -13,9 +13,13 @@ def pairs_of(claim, evidence, model):
     pairs = claim.get("compare", [])
     for pair in pairs:
         what = "as claimed" if len(pairs) == 1 else f"{pair['a']} against {pair['b']}"
-        if pair.get("unequal_tails"):
+        b = pair["b"]
+        if "with_tail" in pair and evidence.size(model, pair["with_tail"]) is not None:
+            b = pair["with_tail"]
+            what = "with equal tails" if len(pairs) == 1 else f"{what} (equal tails)"
+        elif "with_tail" in pair:
             what = "with unequal tails" if len(pairs) == 1 else f"{what} (unequal tails)"
-        yield pair["a"], pair["b"], what, pair.get("equal", False)
+        yield pair["a"], b, what, pair.get("equal", False)
     if "equal_bytes" in claim:
         a = claim["equal_bytes"]["a"]
         most = evidence.size(model, a)
@@ -125,6 +129,11 @@ def lines_of_error(claim, evidence, verdicts):
     return table(["model", "A", "relative error:", "B", "relative error:", "windows in which A's is smaller:", "verdict"], rows)
 
 
+def names(models):
+    *most, last = models
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def summary(verdicts, claim):
     """One word, or one for each comparison and model where they differ."""
     if "elsewhere" in claim:
@@ -137,7 +146,9 @@ def summary(verdicts, claim):
         of = [(model, verdict) for model, each, verdict in verdicts if each == what]
         words = list(dict.fromkeys(verdict for _, verdict in of))
         said = words[0] if len(words) == 1 else ", ".join(
-            f"{word} on {' and '.join(model for model, verdict in of if verdict == word)}" for word in words)
+            f"{word} on {names(model for model, verdict in of if verdict == word)}" for word in words)
+        if len(words) == 1 and {model for model, _ in of} != {model for model, each, _ in verdicts if each.startswith("GSM8K") == what.startswith("GSM8K")}:
+            said += f" on {names(model for model, _ in of)}"
         heading = what if what.startswith("GSM8K") or not has_answers else "KL" if what == "as claimed" else f"KL, {what}"
         texts.append(said if heading == "as claimed" else f"{heading}: {said}")
     return "; ".join(texts)

@@ -8,7 +8,7 @@ import subprocess
 from evidence import FULL, SURE, adjust, nats, table, with_interval
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-KNOWN = ["KIVI 2 bits", "KIVI 4 bits", "GEAR 2 bits", "FlexGen 4 bits", "KVarN 2 bits", "llama.cpp q4_0", "llama.cpp q8_0", "SnapKV 25 %"]
+KNOWN = ["KIVI 2 bits", "KIVI 4 bits", "GEAR 2 bits", "QJL", "KVarN 2 bits", "llama.cpp q4_0", "llama.cpp q8_0", "SnapKV 25 %"]
 SHOWN_ALONE = "qwen2.5-coder-0.5b"  # in the README
 # Rows of four bits whose scales span channels of K, and those whose scales span tokens.
 ACROSS_CHANNELS = ["FlexGen 4 bits", "Quanto 4 bits", "llama.cpp q4_0", "MXFP4", "NVFP4", "TurboQuant 4 bits"]

@@ -394,15 +394,15 @@ def check_figures_of_readme():
 
     kl, answers, qwen = read("results/evidence/kl.md"), read("results/evidence/gsm8k.md"), "qwen2.5-coder-0.5b"
     readme = " ".join(read("README.md").split())
-    rows = [row_of(kl, qwen, name) for name in ("FlexGen 4 bits", "KIVI 4 bits")]
-    right = {name: float(row_of(answers, qwen, name)["right [%]"].split()[0]) for name in ("full precision", "FlexGen 4 bits", "KIVI 4 bits")}
+    rows = [row_of(kl, qwen, name) for name in ("QJL", "KIVI 4 bits")]
+    right = {name: float(row_of(answers, qwen, name)["right [%]"].split()[0]) for name in ("full precision", "QJL", "KIVI 4 bits")}
     n = int(re.search(r"(\d+) questions\.", answers)[1])
     (lost, *bounds), (less, *of_less) = nats(rows[0]["KL"], 2), nats(rows[1]["KL"], 3)
-    on_smollm2 = nats(row_of(kl, "smollm2-135m", "FlexGen 4 bits")["KL"], 2)[0]
-    for said in (f"take {float(rows[0]['size']):.0f} and {float(rows[1]['size']):.0f} % of 16 bits",
-                 f"FlexGen loses {lost} [{', '.join(bounds)}] nats per token and answers {right['FlexGen 4 bits'] * n / 100:.0f} of {n} questions",
+    on_smollm2 = nats(row_of(kl, "smollm2-135m", "QJL")["KL"], 2)[0]
+    for said in (f"QJL takes {float(rows[0]['size']):.0f} % of 16 bits and KIVI with 4 bits {float(rows[1]['size']):.0f} %",
+                 f"QJL loses {lost} [{', '.join(bounds)}] nats per token and answers {right['QJL'] * n / 100:.0f} of {n} questions",
                  f"KIVI loses {less} [{', '.join(of_less)}] and answers {right['KIVI 4 bits'] * n / 100:.0f}, as many as full precision",
-                 f"On SmolLM2-135M FlexGen loses {on_smollm2}:"):
+                 f"On SmolLM2-135M QJL loses {on_smollm2}:"):
         if said not in readme:
             fail("README.md", f"does not say what the pages give: {said}")
     if right["full precision"] != right["KIVI 4 bits"]:
