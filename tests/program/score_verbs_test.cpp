@@ -20,10 +20,10 @@ TEST(ScoreVerb, PrintsEveryExtractorWithItsIntervalAndMissingAnswers) {
   const auto run = run_program(folder, {"score", "gsm8k/cot8", file});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   // Wilson: 2 of 3 is 20.77 to 93.85; 1 of 3 is 6.15 to 79.23.
-  EXPECT_NE(run.out.find("| gsm8k/cot8 | gear      | accuracy |     66.67 | [20.77, 93.85] |   3 |         1 |"),
+  EXPECT_NE(run.out.find("| gsm8k/cot8 | gear         | accuracy |     66.67 | [20.77, 93.85] |   3 |         1 |"),
             std::string::npos)
       << run.out;
-  EXPECT_NE(run.out.find("| gsm8k/cot8 | flexible  | accuracy |     33.33 |  [6.15, 79.23] |   3 |         1 |"),
+  EXPECT_NE(run.out.find("| gsm8k/cot8 | flexible     | accuracy |     33.33 |  [6.15, 79.23] |   3 |         1 |"),
             std::string::npos)
       << run.out;
 }
@@ -112,7 +112,8 @@ TEST(ScoreVerb, UnknownNamesAreRefusedInOneLine) {
   run = run_program(folder, {"score", "gsm8k/cot8", file, "--extractor", "gaer"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_EQ(run.err,
-            "kvc: task 'gsm8k/cot8': unknown extractor 'gaer' (did you mean 'gear'?); known: gear, flexible, strict\n");
+            "kvc: task 'gsm8k/cot8': unknown extractor 'gaer' (did you mean 'gear'?); known: gear, flexible, strict, "
+            "first_answer\n");
   run = run_program(folder, {"score", "gsm8k/cot8", (folder / "none.jsonl").string()});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_NE(run.err.find("No such file"), std::string::npos) << run.err;
