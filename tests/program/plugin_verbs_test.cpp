@@ -97,6 +97,17 @@ TEST(Verify, EndsACheckThatHangs) {
   EXPECT_TRUE(has(run.err, "no answer after 1 s in check shapes_are_as_declared")) << run.err;
 }
 
+// Memory that grows too much once is judged again, since a library may keep it; an opened file counts at once.
+TEST(Verify, FindsAFileThatIsOpenedOnceAlthoughMemoryIsJudgedTwice) {
+  TempFolder folder;
+  const auto run = run_program(
+      folder, {"plugin", "verify", KVC_BINARY_DIR "/tests/plugins/misbehaves.so", "--option", "how=opens_a_file_once",
+               "--isolation", "none", "--check", "process_grows_by_the_footprint"});
+  EXPECT_EQ(run.exit_code, 5) << run.err;
+  EXPECT_NE(run.out.find("1 more open files, sockets or similar than before"), std::string::npos) << run.out;
+  EXPECT_EQ(run.out.find("the process has grown by"), std::string::npos) << run.out;
+}
+
 TEST(Verify, PassesABuiltInPluginAndWritesBothReports) {
   TempFolder folder;
   const auto markdown = (folder / "r.md").string(), junit = (folder / "r.xml").string();

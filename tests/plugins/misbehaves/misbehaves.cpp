@@ -74,7 +74,8 @@ struct Options {
               "changes_directory",
               "changes_environment",
               "floods_stdout",
-              "opens_files"},
+              "opens_files",
+              "opens_a_file_once"},
              "what it does");
     v.choice("where", where, {"append", "footprint", "destructor", "worker"},
              "in which function it throws, or ends the process");
@@ -223,6 +224,11 @@ void change_process(const std::string& how) {
   if (how == "changes_environment") ::clearenv();
   if (how == "floods_stdout") std::puts(std::string(1 << 20, 'x').c_str());
   for (int i = 0; i < 10 && how == "opens_files"; ++i) ::open("/dev/null", O_RDONLY);
+  static int n_calls = 0;
+  if (how == "opens_a_file_once" && ++n_calls == 12) {  // with memory that is too much, once
+    ::open("/dev/null", O_RDONLY);
+    static const std::vector<char> kept(8 << 20, 'x');
+  }
 }
 
 class MisbehavingCache final : public test_plugins::ExactCache {
