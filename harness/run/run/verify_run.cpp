@@ -172,21 +172,37 @@ void compare(const Facts& stored, const Facts& now, const std::string& where, st
   }
 }
 
+// The binary of the plugin that KL is measured against, taken out of a task: another one is a note, like the cell's own.
+std::string take_reference_binary(std::string& task_json) {
+  auto task = try_json(task_json);
+  const nlohmann::json::json_pointer place("/likelihood/reference/plugin_sha256");
+  if (!task.is_object() || !task.contains(place) || !task.at(place).is_string()) return "";
+  const std::string binary = task.at(place);
+  task.at(place) = "";
+  task_json = task.dump();
+  return binary;
+}
+
 // What the cell was made from, against what is there now.
 void compare_inputs(const StoredCell& stored, const CellRecord& now, Verification& result) {
+  auto task_then = stored.task_json, task_now = now.task_json;
+  const auto reference_then = take_reference_binary(task_then), reference_now = take_reference_binary(task_now);
   const Facts was{{"model", stored.model_json},
-                  {"task", stored.task_json},
+                  {"task", task_then},
                   {"options", stored.options_json},
                   {"settings", stored.settings},
                   {"scoring", stored.scoring_json}};
   const Facts is{{"model", now.model_json},
-                 {"task", now.task_json},
+                 {"task", task_now},
                  {"options", now.options_json},
                  {"settings", now.generation_json},
                  {"scoring", now.scoring_json}};
   compare(was, is, "cell", result.differences);
   if (stored.plugin_sha256 != now.plugin_sha256) {
     result.notes.push_back(concat("plugin binary: stored ", stored.plugin_sha256, ", now ", now.plugin_sha256));
+  }
+  if (reference_then != reference_now) {
+    result.notes.push_back(concat("reference's binary: stored ", reference_then, ", now ", reference_now));
   }
 }
 

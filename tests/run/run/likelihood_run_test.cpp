@@ -154,6 +154,16 @@ TEST_F(LikelihoodRun, ItRepeatsAndIsRescored) {
   }
 }
 
+TEST_F(LikelihoodRun, AnotherBinaryOfTheReferenceIsANote) {
+  ASSERT_EQ(run().exit_code, 0);
+  ResultStore::open(database_).database().execute(
+      "UPDATE cell SET task_json = json_set(task_json, '$.likelihood.reference.plugin_sha256', '0123')");
+  const auto key = db().text("SELECT key FROM cell WHERE plugin = 'rtn'");
+  const auto verified = run_program(folder_, {"verify-run", database_.string(), key});
+  EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
+  EXPECT_NE(verified.out.find("note: reference's binary: stored 0123, now "), std::string::npos) << verified.out;
+}
+
 TEST_F(LikelihoodRun, TheTableHasStretchesLabelsAndSizes) {
   write_task("tokens: 96, prompt_tokens: 32, block: 24", "tokens: 640, prompt_tokens: 200, block: 50");
   write_experiment("  - full\n  - rtn: {bits: 2}\n    label: two bits\n", "limit: 1\n");
