@@ -101,10 +101,6 @@ thread_local Machine* machine = nullptr;
 
 bool is_same(const char* a, const char* b) { return a == b || std::string_view(a) == b; }
 
-std::string triple(unsigned x, unsigned y, unsigned z) {
-  return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
-}
-
 Failure failure_of(const std::string& at, const std::string& what) {
   return Failure(std::string("kernel ") + machine->kernel + ", block " + triple(blockIdx.x, blockIdx.y, blockIdx.z) +
                  at + ": " + what);
@@ -338,6 +334,10 @@ void check_launch(dim3 grid, dim3 block) {
 Options& options() {
   thread_local Options chosen;
   return chosen;
+}
+
+std::string triple(unsigned x, unsigned y, unsigned z) {
+  return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
 }
 
 std::string place(Where where) {

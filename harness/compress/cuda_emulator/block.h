@@ -68,6 +68,7 @@ inline constexpr int warpSize = 32;
 [[noreturn]] void fail(Where where, const std::string& what);
 [[noreturn]] void fail_of(int thread, Where where, const std::string& what);  // of that number in the block
 std::string place(Where where);                                               // "file.cu:12"
+std::string triple(unsigned x, unsigned y, unsigned z);                       // "(5, 0, 0)"
 std::string thread_name(int number);  // "thread (5, 0, 0)" of the block that runs
 bool same_place(Where a, Where b);    // the same line of the same file
 int this_thread();                    // its number in the block

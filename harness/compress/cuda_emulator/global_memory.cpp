@@ -43,8 +43,8 @@ Global& global() {
 
 std::string who(const Touch& touch) {
   if (is_of_this_block(touch.event)) return thread_name(touch.event.thread);
-  return "thread " + std::to_string(touch.event.thread) + " of block (" + std::to_string(touch.block.x) + ", " +
-         std::to_string(touch.block.y) + ", " + std::to_string(touch.block.z) + ")";
+  return "thread " + std::to_string(touch.event.thread) + " of block " +
+         triple(touch.block.x, touch.block.y, touch.block.z);
 }
 
 [[noreturn]] void report_race(int thread, const char* does, const Touch& before, const char* did, Where where) {

@@ -137,9 +137,9 @@ struct MemoryRange {
 };
 MemoryRange known_memory_around(const void* address);
 
-// Fails where `bytes` at `address` are outside of [begin, end) or not aligned, or where options().detect_global_races,
-// touched by another thread without a barrier between, or by another block; one of the two must write. Whether it writes
-// that may is seen by the value later.
+// Fails where `bytes` at `address` are outside of [begin, end) or not aligned. With options().detect_global_races also
+// where another thread accessed them without a barrier between, or another block did, and one of the two writes; whether
+// an access that may write did is seen from the value later.
 void touch_global(const void* address, std::size_t bytes, std::size_t alignment, const void* begin, const void* end,
                   bool may_write, Where where);
 

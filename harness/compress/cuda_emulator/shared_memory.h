@@ -15,7 +15,7 @@ inline constexpr unsigned char poison = 0xFF;            // what nobody wrote: N
 
 enum class Access : std::uint8_t { read, write, atomic };
 
-// An access, and when: two are in order where a barrier stands between them that both threads were at.
+// An access and its time: two accesses are ordered if both threads passed a barrier between them.
 struct Event {
   Where where;
   std::uint32_t epoch = 0;  // barriers of the whole block before it; 0: there was none

@@ -41,8 +41,8 @@ at::Tensor split_bytes(at::Tensor x, int64_t bits) {
 
 constexpr int64_t kFewNumbers = 1 << 16;
 
-// f of x's rows, into the rows of `to`; where they are many, of a sixteenth at a time, since f takes several times what it
-// is given.
+// f of x's rows, into the rows of `to`; where they are many, a sixteenth at a time, since f allocates several times what
+// it is given.
 template <class F>
 at::Tensor by_rows(const at::Tensor& x, const at::Tensor& to, const F& f) {
   const auto from = x.unsqueeze(0).flatten(0, -2), rows = to.unsqueeze(0).flatten(0, -2);

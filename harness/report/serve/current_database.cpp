@@ -11,11 +11,8 @@ namespace kvc {
 
 std::filesystem::path current_database(const std::filesystem::path& database, TemporaryFolder& folder) {
   auto file = unpacked(database, folder);
-  auto store = ResultStore::open_as_it_is(file);
-  if (file == database && !has_current_views(store.database())) {
-    file = folder.path() / database.filename();
-    store.database().prepare("VACUUM INTO ?").bind(1, file.string()).run();
-    ResultStore::open(file);
+  if (file == database && !has_current_views(ResultStore::open_as_it_is(file).database())) {
+    file = upgraded_copy(database, folder);
   }
   if (file != database && !is_xz(database)) {
     std::fprintf(stderr, "%s: written by an earlier kvc (schema %ld); showing an upgraded copy\n", database.c_str(),

@@ -87,8 +87,7 @@ std::vector<fs::path> shard_paths(const std::vector<std::string>& arguments, con
 }
 
 void check_shard(const fs::path& path) {
-  TemporaryFolder folder;
-  auto store = ResultStore::open_readonly(unpacked(path, folder), kWaitMs);
+  auto store = ResultStore::open_readonly(path, kWaitMs);
   auto& db = store.database();
   const auto damage = db.text("PRAGMA integrity_check(1)");
   KVC_CHECK(damage == "ok", "results database '", path.string(), "': it is damaged: ", in_one_line(damage));

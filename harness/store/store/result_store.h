@@ -95,8 +95,8 @@ class ResultStore {
   // file that is no database, a read-only file or folder. Here and below, a lock that another writer holds for longer
   // than `wait_ms` is an error of the call that meets it. Every commit is on the disk before the call returns.
   static ResultStore open(const std::filesystem::path& path, int wait_ms = 10'000);
-  // A packed file (NAME.sqlite.xz), and one of an earlier kvc, is read from a copy that is unpacked and up to date, which
-  // is there as long as the store.
+  // A packed file (NAME.sqlite.xz), and one of an earlier kvc, is read from a copy that is unpacked and up to date; the
+  // copy is deleted with the store.
   static ResultStore open_readonly(const std::filesystem::path& path, int wait_ms = 10'000);
   static ResultStore open_as_it_is(const std::filesystem::path& path, int wait_ms = 10'000);  // whatever its version
 

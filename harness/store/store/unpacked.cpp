@@ -19,14 +19,18 @@ void upgrade(const std::filesystem::path& copy, const std::filesystem::path& dat
 }  // namespace
 
 std::filesystem::path unpacked(const std::filesystem::path& database, TemporaryFolder& folder) {
-  const auto copy = folder.path() / (is_xz(database) ? database.stem() : database.filename());
-  if (is_xz(database)) {
-    unpack_xz(database, copy);
-  } else {
-    auto store = ResultStore::open_as_it_is(database);
-    if (is_up_to_date(store.database())) return database;
-    store.database().prepare("VACUUM INTO ?").bind(1, copy.string()).run();
+  if (!is_xz(database)) {
+    return is_up_to_date(ResultStore::open_as_it_is(database).database()) ? database : upgraded_copy(database, folder);
   }
+  const auto copy = folder.path() / database.stem();
+  unpack_xz(database, copy);
+  upgrade(copy, database);
+  return copy;
+}
+
+std::filesystem::path upgraded_copy(const std::filesystem::path& database, TemporaryFolder& folder) {
+  const auto copy = folder.path() / database.filename();
+  ResultStore::open_as_it_is(database).database().prepare("VACUUM INTO ?").bind(1, copy.string()).run();
   upgrade(copy, database);
   return copy;
 }

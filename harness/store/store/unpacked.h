@@ -11,4 +11,7 @@ namespace kvc {
 // Throws Error, naming the file.
 std::filesystem::path unpacked(const std::filesystem::path& database, TemporaryFolder& folder);
 
+// A copy in `folder` of a database that is not packed, brought up to date.
+std::filesystem::path upgraded_copy(const std::filesystem::path& database, TemporaryFolder& folder);
+
 }  // namespace kvc
