@@ -176,9 +176,8 @@ def page(claims, evidence):
             parts += [f"What would decide it: {claim['open']}."] if "open" in claim else []
             parts += lines
     windows = max((row[4]["windows"] for rows in found.values() for row in rows if row[4]), default=0)
-    questions = {model: max((n for *_, n in evidence.answer_rows(model)), default=0) for model in evidence.answering}
     with open(os.path.join(HERE, "claims_head.md")) as file:
         head = file.read().format(models=", ".join(evidence.models), windows=windows, n_claims=n, n_comparisons=n_comparisons,
                                   length=f"{LENGTH:,}", most_points=MOST_POINTS,
-                                  questions=", ".join(f"{n} on {model}" for model, n in questions.items()))
+                                  questions=", ".join(f"{evidence.n_questions(model)} on {model}" for model in evidence.answering))
     return head + "\n".join(["| | paper | claim | verdict |", "|--:|---|---|---|", *contents, *parts]) + "\n"

@@ -55,23 +55,26 @@ class Evidence:
         return self.paired[model, a, ANSWERS]
 
     def answers(self, model, a, b):
-        """{"a", "b": right answers in %, "difference", "low", "high": of b less a, in points, "p", "n", "changed": answers of which one alone
-        is right, "identical": %}; None: not run"""
+        """{"a", "b": right answers in %, "difference", "low", "high": of b less a, in points, "p", "changed": answers of which one alone is
+        right}; None: not run"""
         key = (model, a, b, ANSWERS)
         if key not in self.compared:
             found = self.answers_against(model, a).get(b) if model in self.answering else None
             self.compared[key] = found and {
                 "a": found["score A [%]"], "b": found["score B [%]"], "difference": found["difference [points]"], "low": found["low [points]"],
-                "high": found["high [points]"], "p": found["p"], "n": found["n"], "changed": found["regressed"] + found["improved"],
-                "identical": found["identical [%]"]}
+                "high": found["high [points]"], "p": found["p"], "changed": found["regressed"] + found["improved"]}
         return self.compared[key]
 
     def answer_rows(self, model):
-        """[(row, KV size at the end of its answers in % of 16 bits, right, n)] in the experiment's order"""
-        return self.rows.execute(
-            "SELECT e.label, 100.0 * sum(s.kv_bytes) / sum(s.kv_bytes_fp16), sum(r.value), count(*) FROM cell AS c JOIN experiment_cell AS e"
+        """[{"label", "size": KV at the end of its answers in % of 16 bits, "right", "low", "high": %, "n"}] in the experiment's order"""
+        return self.told("query", "--db", self.database, (
+            "SELECT e.label, 100.0 * sum(s.kv_bytes) / sum(s.kv_bytes_fp16) AS size, 100.0 * avg(r.value) AS right,"
+            " 100.0 * score_low(r.value) AS low, 100.0 * score_high(r.value) AS high, count(*) AS n FROM cell AS c JOIN experiment_cell AS e"
             " ON e.cell_key = c.key JOIN sample AS s ON s.cell_key = c.key JOIN score AS r ON r.cell_key = c.key AND r.sample = s.sample"
-            " WHERE c.model = ? AND c.task = ? AND r.extractor = ? GROUP BY e.label ORDER BY min(e.position)", (model, ANSWERS, RULE)).fetchall()
+            f" WHERE c.model = '{model}' AND c.task = '{ANSWERS}' AND r.extractor = '{RULE}' GROUP BY e.label ORDER BY min(e.position)"))
+
+    def n_questions(self, model):
+        return max((row["n"] for row in self.answer_rows(model)), default=0)
 
     def all_rows(self, model):
         """{row: (KL, low, high)} of every row that differs from full precision, in nats"""
@@ -128,18 +131,12 @@ def points(x, low, high):
     return f"{x:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
-def wilson(right, n, z=1.959964):
-    """A share's 95 % interval, in %"""
-    middle, width = right / n + z * z / (2 * n), z * ((right / n * (1 - right / n) + z * z / (4 * n)) / n) ** 0.5
-    return max(0.0, 100 * (middle - width) / (1 + z * z / n)), min(100.0, 100 * (middle + width) / (1 + z * z / n))
-
-
 def with_interval(value, low, high):
     return f"{nats(value)} [{nats(low)}, {nats(high)}]"
 
 
 def table(head, rows):
-    """Markdown; a heading that ends in ":" stands over figures, which are put to the right"""
+    """A Markdown table; columns whose heading ends in ":" are right-aligned"""
     if not rows:
         return []
     return ["", "| " + " | ".join(each.rstrip(":") for each in head) + " |",

@@ -3,40 +3,33 @@ import os
 
 import yaml
 
-from evidence import ANSWERS, FULL, RULE, SURE, adjust, points, table, wilson
+from evidence import ANSWERS, FULL, RULE, SURE, adjust, points, table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Rows of GEAR's Table 1 and GEAR-X's Table 1 with these settings (Llama-3-8B), of TaDA's Table 2 (its first model).
-PRINTED = {
-    "full precision": ("gear_table1", "FP16"), "KIVI 4 bits": ("gear_table1", "KIVI 4 bits, g 64, n_b 64"),
-    "KIVI 2 bits": ("gear_table1", "KIVI 2 bits, g 64, n_b 64"), "GEAR 2 bits": ("gear_table1", "GEAR 2 bits (KIVI, g 64)"),
-    "FlexGen 4 bits": ("gear_table1", "per-token 4 bits, g 64")}
+# Rows of GEAR's Table 1 with these settings.
+PRINTED = {"full precision": "FP16", "KIVI 4 bits": "KIVI 4 bits, g 64, n_b 64", "KIVI 2 bits": "KIVI 2 bits, g 64, n_b 64",
+           "GEAR 2 bits": "GEAR 2 bits (KIVI, g 64)", "FlexGen 4 bits": "per-token 4 bits, g 64"}
 PAIRS = [("GEAR 2 bits", "KIVI 2 bits"), ("GEAR 2 bits", "KIVI K 4 V 2"), ("GEAR-X 2 bits", "KIVI 2 bits"), ("GEAR-X 2 bits", "GEAR 2 bits"),
          ("GEAR 4 bits", "KIVI 4 bits"), ("TaDA 4 bits", "KIVI 4 bits"), ("DecoQuant 4 bits", "FlexGen 4 bits"), ("QJL", "KIVI 4 bits"),
          ("llama.cpp q4_0", "KIVI 4 bits"), ("KVarN 2 bits", "KIVI 2 bits"), ("KVarN 2 bits", "KIVI K 4 V 2")]
 
 
-def printed(row):
-    """The paper's figures for GSM8K: accuracy and KV size, in %"""
-    if row not in PRINTED:
-        return ["", ""]
-    file, name = PRINTED[row]
-    with open(os.path.join(os.path.dirname(HERE), "external", file + ".yaml")) as text:
+def printed():
+    """{row: GEAR's KV size and accuracy for GSM8K, in %}"""
+    with open(os.path.join(os.path.dirname(HERE), "external", "gear_table1.yaml")) as text:
         source = yaml.safe_load(text)
-    columns = list(source["columns"])
-    return [source["rows"][name][columns.index(column)] for column in ("llama3-8b/gsm8k", "average KV size [%]")]
+    places = [list(source["columns"]).index(column) for column in ("average KV size [%]", "llama3-8b/gsm8k")]
+    return {row: [source["rows"][name][place] for place in places] for row, name in PRINTED.items()}
 
 
 def lines_of_model(evidence, model):
-    rows = []
-    for row, size, right, n in evidence.answer_rows(model):
-        loss = evidence.answers(model, FULL, row)
-        low, high = wilson(right, n)
-        rows.append([row, f"{size:.1f}", f"{100 * right / n:.1f} [{low:.1f}, {high:.1f}]",
+    of_paper, rows = printed(), []
+    for row in evidence.answer_rows(model):
+        loss = evidence.answers(model, FULL, row["label"])
+        rows.append([row["label"], f"{row['size']:.1f}", f"{row['right']:.1f} [{row['low']:.1f}, {row['high']:.1f}]",
                      points(loss["difference"], loss["low"], loss["high"]) if loss else "", f"{loss['p']:.2g}" if loss else "",
-                     f"{loss['changed']}" if loss else "", *reversed(printed(row))])
-    n = max((n for *_, n in evidence.answer_rows(model)), default=0)
-    return ["", f"## {model}", "", f"{n} questions."] + table(
+                     f"{loss['changed']}" if loss else "", *of_paper.get(row["label"], ["", ""])])
+    return ["", f"## {model}", "", f"{evidence.n_questions(model)} questions."] + table(
         ["row", "KV size [%]:", "right [%]:", "less full precision [points]:", "p:", "answers that change:", "paper, KV size [%]:",
          "paper, Llama-3-8B [%]:"], rows)
 
@@ -67,7 +60,7 @@ def lines_of_power(evidence):
 
 def page(evidence):
     evidence.begin_page()
-    compared = [evidence.answers(model, FULL, row) for model in evidence.answering for row, *_ in evidence.answer_rows(model)]
+    compared = [evidence.answers(model, FULL, row["label"]) for model in evidence.answering for row in evidence.answer_rows(model)]
     compared += [evidence.answers(model, a, b) for model in evidence.answering for a, b in PAIRS]
     n_comparisons = adjust([each for each in compared if each])
     with open(os.path.join(HERE, "gsm8k_head.md")) as file:

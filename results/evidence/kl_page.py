@@ -90,23 +90,20 @@ def lines_of_channels(evidence, of_model):
                   *(f"{name}:" for name in ACROSS_CHANNELS + ACROSS_TOKENS)], rows)
 
 
-def pairs_with(evidence, of_model, endings):
-    """(model, row, row with one of these endings)"""
+def parts(evidence, of_model, *endings):
+    """(model, row, the comparison of the row without a part, such as sinks, with the row that has it); row names end in one of these"""
     for model in evidence.models:
         for name in of_model[model]:
             added = ADDED.search(name)
             if added and added[1] in endings and name[:added.start()] in of_model[model]:
-                yield model, name[:added.start()], name
+                plain = name[:added.start()]
+                has, lacks = (plain, name) if added[1].startswith("no ") else (name, plain)
+                yield model, plain, evidence.kl(model, has, lacks)
 
 
-def lines_of_parts(evidence, of_model, endings, heading):
-    """With a part (sinks, a tail) and without: the second is the one whose name says "no" or says nothing"""
-    rows = []
-    for model, plain, other in pairs_with(evidence, of_model, endings):
-        has, lacks = (plain, other) if ", no " in other else (other, plain)
-        kl = evidence.kl(model, has, lacks)
-        rows.append([model, plain, nats(kl["a"]), nats(kl["b"]), with_interval(kl["difference"], kl["low"], kl["high"]),
-                     f"{100 * kl['difference'] / kl['b']:.0f} %", f"{kl['p']:.2g}"])
+def lines_of_parts(compared, heading):
+    rows = [[model, plain, nats(kl["a"]), nats(kl["b"]), with_interval(kl["difference"], kl["low"], kl["high"]),
+             f"{100 * kl['difference'] / kl['b']:.0f} %", f"{kl['p']:.2g}"] for model, plain, kl in compared]
     return table(["model", "row", f"with {heading}:", "without:", "without - with:", "of the loss:", "p:"], rows)
 
 
@@ -115,15 +112,14 @@ def page(evidence):
     of_model = {model: evidence.all_rows(model) for model in evidence.models}
     plain = {model: {name: kl for name, kl in rows.items() if not ADDED.search(name)} for model, rows in of_model.items()}
     rivals = {model: better_at_no_more_bytes(evidence, model, plain[model]) for model in evidence.models}
-    parts = [evidence.kl(model, *((one, other) if ", no " in other else (other, one)))
-             for model, one, other in pairs_with(evidence, of_model, ("sinks", "no sinks", "tail", "no tail"))]
-    n_comparisons = adjust([kl for of in rivals.values() for _, kl in of.values()] + parts)
+    sinks, tails = list(parts(evidence, of_model, "sinks", "no sinks")), list(parts(evidence, of_model, "tail", "no tail"))
+    n_comparisons = adjust([kl for of in rivals.values() for _, kl in of.values()] + [kl for *_, kl in sinks + tails])
     with open(os.path.join(HERE, "kl_head.md")) as file:
         text = file.read().format(
             models=", ".join(evidence.models), n_comparisons=n_comparisons, correlations="\n".join(correlations(evidence, plain)).strip(),
             channels="\n".join(lines_of_channels(evidence, plain)).strip(),
-            sinks="\n".join(lines_of_parts(evidence, of_model, ("sinks", "no sinks"), "sinks")).strip(),
-            tails="\n".join(lines_of_parts(evidence, of_model, ("tail", "no tail"), "a tail")).strip())
+            sinks="\n".join(lines_of_parts(sinks, "sinks")).strip(),
+            tails="\n".join(lines_of_parts(tails, "a tail")).strip())
     return text + "\n".join(line for model in evidence.models for line in lines_of_model(evidence, model, plain[model], rivals[model])) + "\n"
 
 
