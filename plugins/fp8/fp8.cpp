@@ -52,7 +52,7 @@ class Fp8Tokens {
   }
 
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
-    for (const auto& block : codes_.blocks()) bytes.add(tensor, kvc::ByteKind::codes, block);
+    codes_.add_to(bytes, tensor, kvc::ByteKind::codes);
     bytes.add(tensor, kvc::ByteKind::scales, scale_);
   }
 

@@ -50,6 +50,8 @@ const char* to_string(ByteKind kind) {
       return "scores";
     case ByteKind::parameters:
       return "parameters";
+    case ByteKind::reserved:
+      return "reserved";
   }
   throw Error("ByteKind out of range");
 }
@@ -65,15 +67,26 @@ AllocatedBytes allocated_for(int64_t bytes, at::Device device) {
 
 }  // namespace
 
-void Footprint::add(CacheTensor tensor, ByteKind kind, const at::Tensor& held) {
-  if (!held.defined() || held.storage().nbytes() == 0) return;
+bool Footprint::add_storage(const at::Tensor& held) {
+  if (!held.defined() || held.storage().nbytes() == 0) return false;
   const void* storage = held.storage().data();
-  if (std::find(seen_.begin(), seen_.end(), storage) != seen_.end()) return;
+  if (std::find(seen_.begin(), seen_.end(), storage) != seen_.end()) return false;
   seen_.push_back(storage);
-  const auto bytes = static_cast<int64_t>(held.storage().nbytes());
-  const auto allocated = allocated_for(bytes, held.device());
+  const auto allocated = allocated_for(static_cast<int64_t>(held.storage().nbytes()), held.device());
   allocated_.least += allocated.least, allocated_.most += allocated.most;
-  add_to_row(tensor, kind, bytes);
+  return true;
+}
+
+void Footprint::add(CacheTensor tensor, ByteKind kind, const at::Tensor& held) {
+  if (add_storage(held)) add_to_row(tensor, kind, static_cast<int64_t>(held.storage().nbytes()));
+}
+
+void Footprint::add_used(CacheTensor tensor, ByteKind kind, const at::Tensor& view) {
+  if (view.defined() && view.is_cpu()) return add(tensor, kind, view);
+  if (!add_storage(view)) return;
+  const auto all = static_cast<int64_t>(view.storage().nbytes()), used = static_cast<int64_t>(view.nbytes());
+  add_to_row(tensor, kind, used);
+  if (all > used) add_to_row(tensor, ByteKind::reserved, all - used);
 }
 
 void Footprint::add_bytes(CacheTensor tensor, ByteKind kind, int64_t bytes) {
@@ -98,7 +111,7 @@ void Footprint::add_to_row(CacheTensor tensor, ByteKind kind, int64_t bytes) {
 
 int64_t Footprint::total_bytes() const {
   int64_t total = 0;
-  for (const auto& row : rows_) total += row.bytes;
+  for (const auto& row : rows_) total += row.kind == ByteKind::reserved ? 0 : row.bytes;
   return total;
 }
 

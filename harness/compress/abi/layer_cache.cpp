@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kvc/split_attention.h"
+#include "kvc/step_writes.h"
 #include "kvc/value_checks.h"
 
 namespace kvc {
@@ -55,6 +56,17 @@ int64_t LayerCache::n_encoded_numbers() const {
   return numbers_of(std::max<int64_t>(0, n_encoded_tokens() - n_evicted));
 }
 
+namespace {
+
+// A sum is finite only if no entry is NaN; infinities show as such or as NaN. fp32 sums of finite entries may overflow
+// only beyond what 16-bit storage could hold anyway.
+at::Tensor all_finite(const at::Tensor& x) {
+  auto* writes = StepWrites::of_device(x.device());
+  return writes && StepWrites::takes(x) ? writes->finite(x) : x.sum(at::kFloat).isfinite();
+}
+
+}  // namespace
+
 void LayerCache::check_new_tokens(const NewTokens& tokens) const {
   const auto& first = info_.holds_k() ? tokens.k : tokens.v;
   for (const auto* x : {&tokens.k, &tokens.v}) {
@@ -63,9 +75,7 @@ void LayerCache::check_new_tokens(const NewTokens& tokens) const {
                   x->size(2) == info_.head_dim && x->size(1) == first.size(1),
               "append: ", x == &tokens.k ? "k" : "v", " has shape ", x->sizes(), ", expected [", info_.n_kv_heads,
               ", T >= 1, ", info_.head_dim, "]");
-    // A sum is finite only if no entry is NaN; infinities show as such or as NaN. fp32 sums of finite entries may
-    // overflow only beyond what 16-bit storage could hold anyway.
-    check_values(x->sum(at::kFloat).isfinite(),
+    check_values(all_finite(*x),
                  [name = x == &tokens.k ? "k" : "v", layer = info_.layer, position = tokens.first_position] {
                    return concat("append: ", name, " of layer ", layer, " at position ", position,
                                  " has a value that is not finite");

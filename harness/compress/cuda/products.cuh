@@ -13,8 +13,8 @@
 // Bound by        instructions: a code is a load from shared memory (its level) and two multiply-adds
 #pragma once
 
+#include "cuda/numbers.cuh"
 #include "cuda/products.h"
-#include "cuda/warp.cuh"
 
 namespace kvc::KVC_DEVICE {
 
@@ -29,12 +29,6 @@ constexpr int kMostParts = 32;  // of one launch, whose arguments are passed by 
 template <class Part>
 struct Table {
   Part of[kMostParts];
-};
-
-struct Numbers {
-  gmem_ptr<const unsigned char> data;
-  NumberType type;
-  int64_t n;
 };
 
 struct MatrixArgument {
@@ -77,32 +71,6 @@ struct AccumulatePart {
   int64_t stride;
   int n_splits;
 };
-
-__device__ __forceinline__ float float_of_e4m3(unsigned byte) {  // its exponent has 8 less than that of a half
-  const unsigned bits = (byte & 0x80u) << 8 | (byte & 0x7fu) << 7;
-  return __low2float(as_half2(bits)) * 256.0f;
-}
-
-__device__ __forceinline__ float float_of_e5m2(unsigned byte) {  // the upper byte of a half
-  return __low2float(as_half2(byte << 8));
-}
-
-__device__ __forceinline__ float number_of(const Numbers& x, int64_t i) {
-  switch (x.type) {
-    case NumberType::f32:
-      return pointer_cast<const float>(x.data)[i];
-    case NumberType::f16:
-      return to_float(pointer_cast<const __half>(x.data)[i]);
-    case NumberType::bf16:
-      return to_float(pointer_cast<const __nv_bfloat16>(x.data)[i]);
-    case NumberType::e8m0: {  // 2^-127 is no normal number
-      const unsigned byte = x.data[i];
-      return __uint_as_float(byte == 0 ? 0x00400000u : byte << 23);
-    }
-    default:
-      return float_of_e4m3(x.data[i]);
-  }
-}
 
 // Number `place` of a row of numbers that begins at byte `row`.
 template <int kBits>

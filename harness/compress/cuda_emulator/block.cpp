@@ -11,6 +11,7 @@
 
 #include "cuda_emulator/global_memory.h"
 #include "cuda_emulator/shared_memory.h"
+#include "kvc/emulated_launches.h"
 
 namespace kvc::cuda_emulated {
 
@@ -447,6 +448,7 @@ void run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t shared_byte
     ~Current() { machine = nullptr; }
   } current(&running);
   check_launch(grid, block);
+  ++emulated_launches();
   open_global();
   gridDim = grid;
   blockDim = block;

@@ -20,6 +20,7 @@
 #include "cuda_emulator/device_memory.h"
 #include "cuda_emulator/emulated_memory.h"
 #include "kvc/check.h"
+#include "kvc/emulated_launches.h"
 
 namespace kvc {
 namespace {
@@ -31,7 +32,7 @@ constexpr auto kType = c10::DeviceType::PrivateUse1;
 constexpr auto kSource = "harness/compress/cuda_emulator/emulated_device.cpp";
 const c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
-std::atomic<int64_t> n_reads{0};
+std::atomic<int64_t> n_reads{0}, n_operations{0};
 
 bool is_here(const at::Tensor& x) { return x.defined() && x.device().type() == kType; }
 
@@ -62,7 +63,9 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
 
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
   if (is_here(from) && !is_here(to)) ++n_reads;
-  if (to.numel() > 0) on_host(to).copy_(on_host(from));
+  if (to.numel() == 0) return to;
+  on_host(to).copy_(on_host(from));
+  ++n_operations;
   return to;
 }
 
@@ -182,6 +185,7 @@ void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stac
   const std::vector<c10::IValue> given(stack->end() - static_cast<std::ptrdiff_t>(n_given), stack->end());
   check_devices(schema, given);
   if (reads_values(schema, given)) ++n_reads;
+  ++n_operations;
   stack->resize(stack->size() - n_given);
   std::vector<c10::IValue> on_host;  // held: several results come as references to arguments that are gone
   for (const auto& value : given) on_host.push_back(argument_on_host(value));
@@ -221,5 +225,6 @@ c10::Device emulated_device() {
 }
 
 int64_t n_reads_of_emulated_device() { return n_reads; }
+int64_t n_kernels_of_emulated_device() { return n_operations + emulated_launches(); }
 
 }  // namespace kvc

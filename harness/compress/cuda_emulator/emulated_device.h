@@ -15,4 +15,8 @@ c10::Device emulated_device();  // from the first call on LibTorch knows it
 // size depends on values. On a GPU it would have waited each time.
 int64_t n_reads_of_emulated_device();
 
+// How many kernels a GPU would have run since the program began, about: launches of our own, copies, and operations of
+// LibTorch, each counted as one kernel. Views and memory count nothing.
+int64_t n_kernels_of_emulated_device();
+
 }  // namespace kvc

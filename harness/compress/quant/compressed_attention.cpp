@@ -64,17 +64,25 @@ std::vector<CompressedAttention> CompressedAttention::of_batch(std::span<const a
                                                                at::Tensor& out) {
   for (const auto& query : q) check_query(query, info);
   const int64_t n_heads = info.n_heads, n_all = std::accumulate(n_tokens.begin(), n_tokens.end(), int64_t{0});
-  const auto queries = at::stack(at::TensorList(q.data(), q.size())).to(at::kFloat).squeeze(2).mul(scale).contiguous();
-  const auto scores = at::zeros({n_heads * n_all}, queries.options());
+  const auto options = q.front().options().dtype(at::kFloat);
+  const auto n = static_cast<int64_t>(q.size());
   const auto step =
-      queries.is_cpu() ? nullptr : std::make_shared<on_device::Step>(queries.device(), is_half(q.front()));
-  out.zero_();
+      q.front().is_cpu() ? nullptr : std::make_shared<on_device::Step>(q.front().device(), is_half(q.front()));
+  auto queries = at::empty({n, n_heads, info.head_dim}, options), scores = at::empty({n_heads * n_all}, options);
+  if (step) {
+    step->begin(q, scale, queries, out);
+  } else {
+    queries = at::stack(at::TensorList(q.data(), q.size())).to(at::kFloat).squeeze(2).mul(scale).contiguous();
+    scores.zero_(), out.zero_();
+  }
   std::vector<CompressedAttention> batch;
-  for (int64_t b = 0, first = 0; b < queries.size(0); first += n_heads * n_tokens[static_cast<size_t>(b++)]) {
-    const int64_t n = n_tokens[static_cast<size_t>(b)];
-    CompressedAttention one(info, n_heads / info.n_kv_heads, n);
+  for (int64_t b = 0, first = 0; b < n; ++b) {
+    const int64_t length = n_tokens[static_cast<size_t>(b)];
+    CompressedAttention one(info, n_heads / info.n_kv_heads, length);
     one.q_ = queries[b], one.out_ = out[b], one.step_ = step;
-    one.scores_ = scores.narrow(0, first, n_heads * n).view({n_heads, n});
+    one.scores_ = scores.narrow(0, first, n_heads * length).view({n_heads, length});
+    if (step) step->begin_scores(one.scores_);
+    first += n_heads * length;
     batch.push_back(std::move(one));
   }
   return batch;
@@ -530,6 +538,7 @@ void CompressedAttention::accumulate_v(const RaggedTokens& v, int64_t first) {
 }
 
 void CompressedAttention::add_scores(const at::Tensor& scores, int64_t first) {
+  if (step_) step_->set_scores_to_zero();
   scores_.narrow(1, first, scores.size(1)).add_(scores);
   if (step_) step_->keep_apart(scores_);
 }

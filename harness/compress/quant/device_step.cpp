@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cuda/write_rows.h"
 #include "number_arrays.h"
 
 namespace kvc::on_device {
@@ -20,6 +21,13 @@ const Kernels& kernels_for(at::Device device) {
   throw Error(concat("attend: q is on ", device, ", for which this build has no kernels"));
 }
 
+cuda_writes::WriteRows write_rows_for(at::Device device) {
+#ifdef KVC_HAVE_CUDA
+  if (device.is_cuda()) return cuda::write_rows;
+#endif
+  return cuda_emulated::write_rows;
+}
+
 void* stream_of(at::Device device) {
   if (!device.is_cuda()) return nullptr;
   return c10::impl::VirtualGuardImpl(at::kCUDA).getStream(device).native_handle();
@@ -28,8 +36,10 @@ void* stream_of(at::Device device) {
 // Where kernels run: the device is the current one for as long as it lives.
 class Place {
  public:
-  explicit Place(at::Device device) : kernels(kernels_for(device)), stream(stream_of(device)), current_(device) {}
+  explicit Place(at::Device device)
+      : kernels(kernels_for(device)), write(write_rows_for(device)), stream(stream_of(device)), current_(device) {}
   const Kernels& kernels;
+  cuda_writes::WriteRows write;
   void* stream;
 
  private:
@@ -42,35 +52,47 @@ QueryRows heads_of(const at::Tensor& x) {
           static_cast<int>(x.size(1))};
 }
 
+// Numbers from the first to the last one of x, rows of x.size(2) that are next to one another.
+int64_t span_of(const at::Tensor& x) {
+  int64_t last = 0;
+  for (int64_t d = 0; d < x.dim(); ++d) last += (x.size(d) - 1) * x.stride(d);
+  return x.numel() == 0 ? 0 : last + 1;
+}
+
 NumberArray array_of(const at::Tensor& x) {
   if (!x.defined()) return {};
-  return {x.const_data_ptr(), number_type_of(x), x.numel()};
+  return {x.const_data_ptr(), number_type_of(x), span_of(x)};
 }
 
 // Scales and zeros [H or 1, rows, n_groups]; one may stand for all of a head's.
-void set_scales(Matrix& to, const NumberArray& scale, const NumberArray& zero, at::IntArrayRef sizes) {
-  to.scale = scale, to.zero = zero;
-  const int64_t of_head = sizes[1] * sizes[2];
-  to.head_scales = sizes[0] == 1 ? 0 : of_head;
-  to.one_scale = of_head == 1;
-  to.n_groups = static_cast<int>(sizes[2]);
+void set_scales(Matrix& to, const at::Tensor& scale, NumberType type, const at::Tensor& zero) {
+  to.scale = {scale.const_data_ptr(), type, span_of(scale)};
+  to.zero = array_of(zero);
+  to.head_scales = scale.size(0) == 1 ? 0 : scale.stride(0);
+  to.one_scale = scale.size(1) * scale.size(2) == 1;
+  to.n_groups = static_cast<int>(scale.size(2));
 }
 
-// Codes [H, rows, words] of whole words or bytes, contiguous.
+// Codes [H, rows, words] of whole words or bytes.
 void set_codes(Matrix& to, const at::Tensor& codes) {
-  to.rows = {codes.const_data_ptr(), NumberType::f32, codes.numel() * codes.element_size()};
-  to.row_bytes = codes.size(2) * codes.element_size();
-  to.head_bytes = codes.size(1) * to.row_bytes;
+  const int64_t bytes = codes.element_size();
+  to.rows = {codes.const_data_ptr(), NumberType::f32, span_of(codes) * bytes};
+  to.row_bytes = codes.size(2) * bytes;
+  to.head_bytes = (codes.size(0) > 1 ? codes.stride(0) : codes.size(1) * codes.size(2)) * bytes;
   to.n_heads = static_cast<int>(codes.size(0));
 }
 
 }  // namespace
 
-Matrix Step::matrix_of(const GroupCodes& x) {
+Matrix Step::matrix_of(const GroupCodes& given) {
+  auto x = given;
+  if (x.zero.defined() && x.zero.strides() != x.scale.strides()) {  // a matrix has one stride for both
+    x.scale = x.scale.contiguous(), x.zero = x.zero.contiguous();
+  }
   hold(x.codes), hold(x.scale), hold(x.zero);
   Matrix m;
   set_codes(m, x.codes);
-  set_scales(m, array_of(x.scale), array_of(x.format.symmetric ? at::Tensor() : x.zero), x.scale.sizes());
+  set_scales(m, x.scale, number_type_of(x.scale), x.format.symmetric ? at::Tensor() : x.zero);
   m.rows_are_channels = x.format.axis == GroupAxis::tokens;
   m.n_tokens = static_cast<int>(x.n_tokens), m.n_channels = static_cast<int>(x.head_dim);
   m.group_size = (m.rows_are_channels ? m.n_tokens : m.n_channels) / m.n_groups;
@@ -94,7 +116,7 @@ Matrix Step::matrix_of(const LevelCodes& x) {
   hold(x.codes), hold(x.scale);
   Matrix m;
   set_codes(m, x.codes);
-  set_scales(m, {x.scale.const_data_ptr(), scale_type_of(x), x.scale.numel()}, {}, x.scale.sizes());
+  set_scales(m, x.scale, scale_type_of(x), {});
   m.n_tokens = static_cast<int>(x.n_tokens()), m.n_channels = static_cast<int>(x.head_dim);
   m.group_size = m.n_channels / m.n_groups;
   m.bits = static_cast<int>(x.book.bits);
@@ -109,8 +131,8 @@ Matrix Step::matrix_of(const at::Tensor& x) {
   KVC_CHECK(x.dim() == 3 && x.stride(2) == 1, "attend: tokens ", x.sizes(), " with strides ", x.strides(),
             ", expected rows without gaps");
   Matrix m;
-  const int64_t bytes = x.element_size(), last = x.stride(0) * (x.size(0) - 1) + x.stride(1) * (x.size(1) - 1);
-  m.rows = {x.const_data_ptr(), NumberType::f32, (last + x.size(2)) * bytes};
+  const int64_t bytes = x.element_size();
+  m.rows = {x.const_data_ptr(), NumberType::f32, span_of(x) * bytes};
   m.row_bytes = x.stride(1) * bytes, m.head_bytes = x.stride(0) * bytes;
   m.n_heads = static_cast<int>(x.size(0));
   m.n_tokens = static_cast<int>(x.size(1)), m.n_channels = static_cast<int>(x.size(2));
@@ -132,6 +154,52 @@ Entries Step::entries_of(const Outliers& x, int64_t n_kv_heads, int64_t head_dim
           .n_kv_heads = static_cast<int>(n_kv_heads),
           .head_dim = static_cast<int>(head_dim)};
 }
+
+namespace {
+
+// Zeros into rows of fp32.
+DeviceWrite zeros_of(const QueryRows& x) {
+  constexpr int64_t kBytesOfABlock = 1 << 14, kMostBlocks = 256;
+  const int64_t bytes = int64_t{x.n} * x.width * 4;
+  DeviceWrite write{.to = {x.data, NumberType::f32, x.stride * 4, 0}};
+  write.n_heads = x.n, write.n_tokens = 1, write.width = x.width * 4;
+  write.n_blocks = static_cast<int>(std::clamp<int64_t>(bytes / kBytesOfABlock, 1, kMostBlocks));
+  return write;
+}
+
+}  // namespace
+
+void Step::begin(std::span<const at::Tensor> q, double scale, const at::Tensor& queries, const at::Tensor& out) {
+  std::vector<DeviceWrite> writes;
+  for (size_t b = 0; b < q.size(); ++b) {
+    hold(q[b]);
+    auto& write = writes.emplace_back(DeviceWrite{
+        .what = DeviceWrite::What::numbers,
+        .from = {const_cast<void*>(q[b].const_data_ptr()), number_type_of(q[b]), q[b].stride(0), q[b].stride(1)},
+        .factor = static_cast<float>(scale)});
+    const int n_heads = static_cast<int>(q[b].size(0)), width = static_cast<int>(q[b].size(2));
+    write.to = {queries[static_cast<int64_t>(b)].mutable_data_ptr<float>(), NumberType::f32, width, 0};
+    write.n_heads = n_heads, write.n_tokens = 1, write.width = width;
+  }
+  writes.push_back(zeros_of(heads_of(out.flatten(0, 1))));
+  const Place place(device_);
+  place.write(writes, place.stream);
+}
+
+void Step::begin_scores(const at::Tensor& scores) {
+  hold(scores);
+  if (scores.size(1) > 0) unwritten_.push_back(heads_of(scores));
+}
+
+void Step::set_to_zero(std::span<const QueryRows> scores) const {
+  if (scores.empty()) return;
+  std::vector<DeviceWrite> writes;
+  for (const auto& x : scores) writes.push_back(zeros_of(x));
+  const Place place(device_);
+  place.write(writes, place.stream);
+}
+
+void Step::set_scores_to_zero() { set_to_zero(std::exchange(unwritten_, {})); }
 
 namespace {
 
@@ -242,9 +310,20 @@ at::Tensor Step::place_sums() {
 }
 
 void Step::run() {
+  // Of sequences whose softmax comes now, only what attend_codes leaves is needed.
+  const auto has_softmax = [&](const QueryRows& x) {
+    return std::any_of(softmax_.begin(), softmax_.end(), [&](const auto& s) { return s.scores.data == x.data; });
+  };
+  if (!std::all_of(unwritten_.begin(), unwritten_.end(), has_softmax)) set_scores_to_zero();
   if (scores_.empty() && score_entries_.empty() && softmax_.empty() && targets_.empty()) return;
   const Place place(device_);
   const auto segments = take_segments();
+  if (!unwritten_.empty()) {
+    std::vector<QueryRows> left;
+    for (const auto& softmax : softmax_) left.push_back(softmax.scores);
+    unwritten_.clear();
+    set_to_zero(left);
+  }
   launch(scores_, place.kernels.score, place.stream);
   launch(score_entries_, place.kernels.score_entries, place.stream);
   const auto attention = attend(segments, place.stream);

@@ -37,6 +37,12 @@ class Step {
   cuda_products::Matrix matrix_of(const at::Tensor& x);  // [H_kv or 1, n, X] of fp16, bf16 or fp32, rows contiguous
   cuda_products::Entries entries_of(const Outliers& x, int64_t n_kv_heads, int64_t head_dim);
 
+  // Before anything is recorded, for the sequences of a batch: queries [B, H_q, D] fp32 = q[b] [H_q, 1, D] * scale, and out
+  // = 0. scores[b] [H_q, n] are not written yet; run() sets to zero those that it adds to.
+  void begin(std::span<const at::Tensor> q, double scale, const at::Tensor& queries, const at::Tensor& out);
+  void begin_scores(const at::Tensor& scores);
+  void set_scores_to_zero();  // now, all that are not written yet
+
   // fits: attend_codes may read it, if it serves the format.
   void score(const cuda_products::Matrix& k, const at::Tensor& q, const at::Tensor& scores, bool fits = false);
   void score(const cuda_products::Entries& k, const at::Tensor& q, const at::Tensor& scores);
@@ -100,6 +106,7 @@ class Step {
   bool is_plain(const cuda_products::Softmax& softmax) const;
   Segments segments_of(const cuda_products::Softmax& softmax, bool alone);
   std::vector<Segments> take_segments();
+  void set_to_zero(std::span<const cuda_products::QueryRows> scores) const;
   Attention attend(std::span<const Segments> all, void* stream);
   void join(const Attention& attention, void* stream);
 
@@ -112,6 +119,7 @@ class Step {
   List<EntriesKey, cuda_products::AccumulateEntries> v_entry_sums_;
   std::vector<Target> targets_;
   std::vector<const float*> apart_, without_weights_;
+  std::vector<cuda_products::QueryRows> unwritten_;  // scores of sequences
   std::vector<at::Tensor> held_;
   std::vector<std::function<void()>> then_;
 };

@@ -11,9 +11,6 @@
 namespace kvc {
 namespace {
 
-constexpr auto kNotFinite =
-    "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored";
-
 // x as rows whose groups lie contiguous. [H, T, D] -> axis channels: [H, T, D] or merged [1, T, H*D]; tokens: [H, D, T]
 at::Tensor to_rows(const at::Tensor& x, const GroupFormat& format) {
   if (format.axis == GroupAxis::tokens) return x.transpose(1, 2).contiguous();
@@ -64,7 +61,7 @@ at::Tensor symmetric_codes(const at::Tensor& groups, const GroupFormat& format, 
   auto top = groups.abs().amax(-1, true);
   if (format.merge_tokens) top = top.amax({0, 1, 2}, true);
   result.scale = divided(top.clamp_min(1e-5f), largest).masked_fill_(top == 0, 0).to(storage_type(format.precision));
-  check_values(result.scale.isfinite(), [] { return kNotFinite; });
+  check_values(result.scale.isfinite(), codes_not_finite);
   const auto step = result.scale.to(at::kFloat);
   auto codes = groups.div(step).round_().clamp_(-largest, largest);
   return codes.masked_fill_(step == 0, 0).add_(largest).to(at::kByte);
@@ -85,7 +82,7 @@ at::Tensor asymmetric_codes(const at::Tensor& groups, const at::Tensor& left_out
   const float levels = static_cast<float>((1 << format.bits) - 1);
   result.zero = zero.to(storage_type(format.precision));
   result.scale = divided(top - zero, levels).to(storage_type(format.precision));
-  check_values(at::stack({result.zero, result.scale}).isfinite(), [] { return kNotFinite; });
+  check_values(at::stack({result.zero, result.scale}).isfinite(), codes_not_finite);
   const auto step = result.scale.to(at::kFloat);
   auto codes = (groups - result.zero.to(at::kFloat)).div_(step).clamp_(0, levels).round_();
   result.zero = result.zero.squeeze(-1);
@@ -116,7 +113,7 @@ GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const
     return quantize_groups_reference(x, format, left_out);
   check_format(x, format, left_out);
   auto result = codes_for(x, format, group_length(x, format));
-  KVC_CHECK(quantize_pieces(x, left_out, result), kNotFinite);
+  KVC_CHECK(quantize_pieces(x, left_out, result), codes_not_finite());
   return result;
 }
 
@@ -189,10 +186,20 @@ GroupCodes GroupCodes::without_front(int64_t n) const {
   return rest;
 }
 
+GroupCodes GroupCodes::followed_by(const GroupCodes& next) const {
+  auto both = by_rows();
+  const auto rest = next.by_rows();
+  both.n_tokens += next.n_tokens;
+  both.codes = to_tiles(at::cat({both.codes, rest.codes}, 2));
+  both.scale = to_tiles(at::cat({both.scale, rest.scale}, 2));
+  if (both.zero.defined()) both.zero = to_tiles(at::cat({both.zero, rest.zero}, 2));
+  return both;
+}
+
 void GroupCodes::add_to(Footprint& bytes, CacheTensor tensor) const {
-  bytes.add(tensor, ByteKind::codes, codes);
-  bytes.add(tensor, ByteKind::scales, scale);
-  bytes.add(tensor, ByteKind::zeros, zero);
+  bytes.add_used(tensor, ByteKind::codes, codes);
+  bytes.add_used(tensor, ByteKind::scales, scale);
+  bytes.add_used(tensor, ByteKind::zeros, zero);
 }
 
 }  // namespace kvc

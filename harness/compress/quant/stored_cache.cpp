@@ -12,7 +12,7 @@ void StoredCache::append(const NewTokens& tokens) {
   const bool prompt = tokens.kind != AppendKind::decoded;
   const auto push = [&](StoredTokens& held, const at::Tensor& x, GroupFormat format) {
     format.merge_tokens = format.merge_tokens && prompt;
-    held.codes.push_back(quantize_groups(x, format));
+    held.codes.encode(x, format);
   };
   if (info().holds_k()) push(k_, tokens.k, k_format_);
   if (info().holds_v()) push(v_, tokens.v, v_format_);

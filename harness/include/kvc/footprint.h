@@ -28,6 +28,7 @@ enum class ByteKind : uint8_t {
   index,       // positions of kept tokens
   scores,      // ranking scores of kept tokens
   parameters,  // copies of the model's, as of some heads' attention sinks
+  reserved,    // allocated for tokens to come; not part of a cache's size
 };
 
 KVC_EXPORT const char* to_string(CacheTensor tensor);
@@ -50,16 +51,19 @@ class KVC_EXPORT Footprint {
  public:
   // Adds the bytes of the tensor's whole storage, which may be larger than the tensor. Undefined tensors add nothing.
   void add(CacheTensor tensor, ByteKind kind, const at::Tensor& held);
+  // On a device, the bytes of a view, and the other ones of its storage as reserved; on the CPU as add().
+  void add_used(CacheTensor tensor, ByteKind kind, const at::Tensor& view);
   // Bytes on the CPU of a storage that is not at hand: of a tensor in another process.
   void add_bytes(CacheTensor tensor, ByteKind kind, int64_t bytes);
   // Sum of another footprint, row by row.
   void add(const Footprint& other);
 
   const std::vector<FootprintRow>& rows() const { return rows_; }  // one per (tensor, kind), in order of first use
-  int64_t total_bytes() const;
-  const AllocatedBytes& allocated() const { return allocated_; }  // for the same storages
+  int64_t total_bytes() const;                                     // without reserved ones
+  const AllocatedBytes& allocated() const { return allocated_; }   // for the same storages
 
  private:
+  bool add_storage(const at::Tensor& held);  // false if it was added before, or there is none
   void add_to_row(CacheTensor tensor, ByteKind kind, int64_t bytes);
 
   std::vector<FootprintRow> rows_;

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,8 @@ class KVC_EXPORT ValueChecks {
     ValueChecks* before_;
   };
 
+  // Reads what the checks of several sequences wait for, at once; settle() then reads nothing.
+  static void read(std::span<ValueChecks* const> of_sequences);
   void settle();  // throws the Error of the first check that fails, and clears all of them
 
   // Defers the check if this thread collects and the value is on a device.
@@ -37,6 +40,7 @@ class KVC_EXPORT ValueChecks {
   struct Noted {
     at::Tensor holds;
     std::function<std::string()> complaint;
+    bool is_read = false, result = false;
   };
   std::vector<Noted> noted_;
 };

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <limits>
 
+#include "kvc/step_writes.h"
+
 namespace kvc {
 namespace {
 
@@ -14,8 +16,13 @@ std::byte* bytes_of(const at::Tensor& x) {
 }
 
 bool fits(const at::Tensor& to, const at::Tensor& from) {
-  return to.defined() && to.sizes() == from.sizes() && to.strides() == from.strides() && to.dtype() == from.dtype() &&
-         to.device() == from.device();
+  return to.defined() && to.sizes() == from.sizes() && to.dtype() == from.dtype() && to.device() == from.device() &&
+         (!to.is_cpu() || to.strides() == from.strides());
+}
+
+// This thread's, where it writes such tensors.
+StepWrites* writes_of(const at::Tensor& x) {
+  return StepWrites::takes(x) ? StepWrites::of_device(x.device()) : nullptr;
 }
 
 // Into the copy that is there, where it is one of the same shape.
@@ -26,6 +33,8 @@ void copy(const at::Tensor& from, at::Tensor& to) {
     to = from.clone();
   } else if (auto* bytes = bytes_of(to)) {  // a step's few hundred bytes: less than what a call of LibTorch costs
     std::memcpy(bytes, from.const_data_ptr(), from.nbytes());
+  } else if (auto* writes = writes_of(from)) {
+    writes->copy(from, to);
   } else {
     to.copy_(from);
   }
@@ -66,6 +75,8 @@ void PrivateTokens::invalidate() {
     if (!tensor->defined()) continue;
     if (auto* bytes = bytes_of(*tensor)) {
       std::memset(bytes, 0xff, tensor->nbytes());  // a NaN of each type
+    } else if (auto* writes = writes_of(*tensor)) {
+      writes->fill(*tensor, 0xff);
     } else {
       tensor->fill_(std::numeric_limits<float>::quiet_NaN());
     }

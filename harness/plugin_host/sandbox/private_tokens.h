@@ -1,5 +1,6 @@
 // Tokens as a plugin gets them: copies, so that nothing it does to them affects other code, and invalidated after the
-// call, so that keeping them is of no use.
+// call, so that keeping them is of no use. Where the thread has StepWrites, a device's copies are made and overwritten by its
+// run().
 #pragma once
 
 #include "kvc/layer_cache.h"

@@ -10,6 +10,7 @@
 #include "contract/stopwatch.h"
 #include "hosted/hosted_cache.h"
 #include "hosted/hosted_steps.h"
+#include "sandbox/device_writes.h"
 #include "sandbox/sandboxed_call.h"
 
 namespace kvc {
@@ -34,22 +35,56 @@ void add_time(CacheStep& step, double Generation::*seconds, const DeviceMark& fr
   }
 }
 
-void append(CacheStep& step, int64_t layer, NewTokens token, MemoryMeter& meter) {
+void lend(CacheStep& step, int64_t layer, NewTokens token, MemoryMeter& meter) {
   token.first_position -= step.out->n_hidden.at(static_cast<size_t>(layer));
-  {
-    std::optional<MemoryMeter::Scope> own_copies;
-    if (!step.copies.has_room(token)) own_copies.emplace(meter, MemoryMeter::kUnseen);
-    step.copies.copy_in(token);
-  }
-  const auto device = token.k.device();
+  std::optional<MemoryMeter::Scope> own_copies;
+  if (!step.copies.has_room(token)) own_copies.emplace(meter, MemoryMeter::kUnseen);
+  step.copies.copy_in(token);
+}
+
+void append(CacheStep& step, int64_t layer, at::Device device, MemoryMeter& meter) {
   const DeviceMark start(device);
   inside(step, meter, CallMode::plain, [&] {
     const ValueChecks::Collecting later(step.checks);
     (*step.caches)[static_cast<size_t>(layer)]->append(step.copies.tokens());
-    step.copies.reclaim();
   });
   add_time(step, &Generation::encode_seconds, start, DeviceMark(device));
-  step.copies.invalidate();
+}
+
+// What was recorded of these sequences. On a device their copies, what they store and what overwrites the copies are one
+// launch each.
+void write(std::optional<StepWrites>& writes, std::span<CacheStep> steps, const std::vector<int64_t>& members,
+           double Generation::*seconds, at::Device device, MemoryMeter& meter) {
+  if (!writes) return;
+  const DeviceMark start(device);
+  const auto error = sandboxed_call(meter, MemoryMeter::kModel, CallMode::plain, [&] { writes->run(); });
+  const DeviceMark end(device);
+  for (const int64_t b : members) {
+    auto& step = steps[static_cast<size_t>(b)];
+    if (step.out->error.empty()) step.out->error = error;
+    if (seconds) add_time(step, seconds, start, end, 1 / static_cast<double>(members.size()));
+  }
+}
+
+void append_all(std::span<CacheStep> steps, const std::vector<int64_t>& members, int64_t layer,
+                std::span<const NewTokens> tokens, at::Device device, MemoryMeter& meter) {
+  std::optional<StepWrites> writes;
+  if (!device.is_cpu() && !members.empty()) {
+    const MemoryMeter::Scope ours(meter, MemoryMeter::kModel);
+    writes.emplace(device, static_cast<int64_t>(members.size()), launch_of_writes(device));
+  }
+  for (const int64_t b : members) lend(steps[static_cast<size_t>(b)], layer, tokens[static_cast<size_t>(b)], meter);
+  write(writes, steps, members, nullptr, device, meter);
+  for (const int64_t b : members) {
+    if (auto& step = steps[static_cast<size_t>(b)]; step.out->error.empty()) append(step, layer, device, meter);
+  }
+  write(writes, steps, members, &Generation::encode_seconds, device, meter);
+  for (const int64_t b : members) {
+    auto& step = steps[static_cast<size_t>(b)];
+    if (step.out->error.empty()) inside(step, meter, CallMode::plain, [&] { step.copies.reclaim(); });
+    step.copies.invalidate();
+  }
+  write(writes, steps, members, nullptr, device, meter);
 }
 
 // -> seconds
@@ -112,12 +147,14 @@ void attend_together(const BatchedAttention& compressor, std::span<CacheStep> st
     q.push_back(steps[static_cast<size_t>(b)].copies.tokens().q);
   }
   const auto n = static_cast<int64_t>(members.size());
-  auto out = at::empty({n, attended.size(1), attended.size(2)}, attended.options());
+  const bool in_a_row = members.back() - members.front() + 1 == n;
+  auto out = in_a_row ? attended.narrow(0, members.front(), n)
+                      : at::empty({n, attended.size(1), attended.size(2)}, attended.options());
   const auto& first = steps[static_cast<size_t>(members[0])];
   first.entering(true);
   const auto error = sandboxed_call(meter, MemoryMeter::kModel, CallMode::plain, [&] {  // of no sequence alone
     compressor.attend_batch(caches, q, scale, out);
-    for (int64_t i = 0; i < n; ++i) attended[members[static_cast<size_t>(i)]].copy_(out[i]);
+    for (int64_t i = 0; i < n && !in_a_row; ++i) attended[members[static_cast<size_t>(i)]].copy_(out[i]);
   });
   first.entering(false);
   if (!error.empty())
@@ -136,6 +173,16 @@ void inspect(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter
     const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
     step.audit->take(layer, answer, token.q, attention);
   });
+}
+
+// Of all sequences at once: the device is waited for once a step.
+void read_checks(std::span<CacheStep> steps, MemoryMeter& meter) {
+  const MemoryMeter::Scope ours(meter, MemoryMeter::kModel);
+  std::vector<ValueChecks*> checks;
+  for (auto& step : steps) {
+    if (step.out->error.empty()) checks.push_back(&step.checks);
+  }
+  ValueChecks::read(checks);
 }
 
 void settle(CacheStep& step, MemoryMeter& meter) {
@@ -204,7 +251,7 @@ std::vector<int64_t> hidden_of_layers(const ModelShape& model, int64_t n_tokens)
 
 void step_caches(std::span<CacheStep> steps, int64_t layer, int64_t sliding_window, std::span<const NewTokens> tokens,
                  double scale, MemoryMeter& meter, at::Tensor& attended) {
-  std::vector<int64_t> alone;
+  std::vector<int64_t> here, alone;
   std::map<const Compressor*, std::vector<int64_t>> together;
   HostedSteps hosted;
   for (size_t b = 0; b < steps.size(); ++b) {
@@ -213,13 +260,22 @@ void step_caches(std::span<CacheStep> steps, int64_t layer, int64_t sliding_wind
       drop_hidden_tokens(step, layer, sliding_window, tokens[b].first_position, meter);
     }
     if (step.out->error.empty() && add_hosted(hosted, step, b, layer, tokens[b], meter)) continue;
-    if (step.out->error.empty()) append(step, layer, tokens[b], meter);
+    here.push_back(static_cast<int64_t>(b));
+  }
+  std::erase_if(here, [&](int64_t b) {
+    if (steps[static_cast<size_t>(b)].out->error.empty()) return false;
+    attended[b].zero_();
+    return true;
+  });
+  append_all(steps, here, layer, tokens, attended.device(), meter);
+  for (const int64_t b : here) {
+    auto& step = steps[static_cast<size_t>(b)];
     if (!step.out->error.empty()) {
-      attended[static_cast<int64_t>(b)].zero_();
-    } else if (attends_together(step, tokens[b].q.device())) {
-      together[step.compressor].push_back(static_cast<int64_t>(b));
+      attended[b].zero_();
+    } else if (attends_together(step, attended.device())) {
+      together[step.compressor].push_back(b);
     } else {
-      alone.push_back(static_cast<int64_t>(b));
+      alone.push_back(b);
     }
   }
   run_hosted(hosted, steps, scale, attended);
@@ -233,6 +289,7 @@ void step_caches(std::span<CacheStep> steps, int64_t layer, int64_t sliding_wind
     }
   }
   if (!alone.empty()) attend_alone(steps, alone, layer, scale, meter, attended);
+  if (layer + 1 == static_cast<int64_t>(steps.front().caches->size())) read_checks(steps, meter);
   for (size_t b = 0; b < steps.size(); ++b) {
     auto& step = steps[b];
     if (step.audit && step.out->error.empty()) {

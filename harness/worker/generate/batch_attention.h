@@ -38,8 +38,9 @@ struct CacheStep {
 };
 
 // tokens[b]: at its position in the text. Drops from sequence b's cache what the window hides from it and appends it,
-// one sequence after the other, then puts the attention of tokens[b].q into attended[b]: sequences of a compressor with
-// BatchedAttention together, the others each on its own, spread over the threads. A sequence whose compressor throws has its error set, attends to nothing and is left out from there on. Checks
+// one sequence after the other (on a device what they store is written together), then puts the attention of tokens[b].q
+// into attended[b]: sequences of a compressor with BatchedAttention together, the others each on its own, spread over the
+// threads. A sequence whose compressor throws has its error set, attends to nothing and is left out from there on. Checks
 // of values on a device are read after the last layer, once per sequence, and may set the error, too.
 // attended: [B, H_q, D] fp32
 void step_caches(std::span<CacheStep> steps, int64_t layer, int64_t sliding_window, std::span<const NewTokens> tokens,

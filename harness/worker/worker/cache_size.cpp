@@ -149,7 +149,7 @@ class SizeMeasure {
     const int64_t n_numbers = 2 * shape.n_kv_heads * shape.head_dim * n_tokens_;
     int64_t bytes = 0, recent = 0, n_encoded = 0;
     for (const auto& layer : before_) {
-      for (const auto& [of, n] : layer.rows) bytes += n;
+      for (const auto& [of, n] : layer.rows) bytes += of.second == ByteKind::reserved ? 0 : n;
       recent += layer.recent_bytes;
       n_encoded += layer.n_encoded_numbers;
     }

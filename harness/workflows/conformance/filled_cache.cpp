@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "kvc/calibration.h"
 #include "kvc/joint_prefill.h"
 #include "kvc/split_attention.h"
+#include "sandbox/device_writes.h"
 #include "sandbox/private_tokens.h"
 #include "sandbox/sandboxed_call.h"
 
@@ -17,20 +19,26 @@ namespace {
 
 constexpr int kCheckAccount = ledger::kAccounts - 1;  // what a plugin opens is noted there
 
-// Runs the plugin's code on copies of the tokens.
+// Runs the plugin's code on copies of the tokens; on a device decoded ones are stored as in a generator's step.
 template <class Body>
 void on_copies(const NewTokens& tokens, const Body& body) {
+  const auto device = (tokens.k.defined() ? tokens.k : tokens.v).device();
+  std::optional<StepWrites> writes;
+  if (!device.is_cpu() && tokens.kind == AppendKind::decoded) writes.emplace(device, 1, launch_of_writes(device));
   PrivateTokens copies;
   copies.copy_in(tokens);
+  if (writes) writes->run();
   ledger::forget_opened(kCheckAccount);
   const HostState before;
   {
     const ledger::Scope scope(kCheckAccount);
     body(copies.tokens());
   }
+  if (writes) writes->run();
   check_left_behind(before, kCheckAccount);
   copies.reclaim();
   copies.invalidate();
+  if (writes) writes->run();
 }
 
 }  // namespace

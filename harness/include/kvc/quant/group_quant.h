@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 
 #include "kvc/footprint.h"
 #include "kvc/quant/precision.h"
@@ -43,13 +44,18 @@ struct KVC_EXPORT GroupCodes {
   GroupFormat format;
   int64_t n_heads = 0, n_tokens = 0, head_dim = 0;
 
-  GroupCodes by_rows() const;                        // the same in row order instead of tiles
-  at::Tensor dequantize() const;                     // [H, T, D] fp32
-  GroupCodes heads(int64_t first, int64_t n) const;  // the codes of these heads
-  int64_t droppable(int64_t n) const;                // of the first n < n_tokens, those in whole groups
-  GroupCodes without_front(int64_t n) const;         // copies the others; n: droppable
+  GroupCodes by_rows() const;                            // the same in row order instead of tiles
+  at::Tensor dequantize() const;                         // [H, T, D] fp32
+  GroupCodes heads(int64_t first, int64_t n) const;      // the codes of these heads
+  int64_t droppable(int64_t n) const;                    // of the first n < n_tokens, those in whole groups
+  GroupCodes without_front(int64_t n) const;             // copies the others; n: droppable
+  GroupCodes followed_by(const GroupCodes& next) const;  // of one format, groups along tokens: copies both
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
+
+inline std::string codes_not_finite() {
+  return "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored";
+}
 
 // x: [H, T, D] of floats. left_out: undefined, or [H, T, D] bool, true for entries to exclude from their group's
 // minimum and maximum (they are still encoded, clamped). Throws Error if x, or its scale in fp16, is not finite, or if

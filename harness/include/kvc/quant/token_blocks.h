@@ -1,6 +1,9 @@
-// Tokens in order of arrival, in storage of exactly their size: closed blocks with one open block at either end, so
-// that a step copies at most one block; tokens of one call are in one block.
+// Tokens in order of arrival. On the CPU in storage of exactly their size: closed blocks with one open block at either
+// end, so that a step copies at most one block; tokens of one call are in one block.
 // Bytes: n_tokens * H * D * 2 (4 with Precision::exact).
+// On a device decoded tokens are put into room that is reserved (ByteKind::reserved): a block that is full moves into one
+// of twice its size, with room for at most 1,024 more tokens, and from 8,192 tokens on another block begins. Where the
+// thread has StepWrites, what a step stores is recorded there; whatever reads it has it written first.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,33 +35,44 @@ class KVC_EXPORT TokenBlocks {
   void drop_front(int64_t n_tokens) { take_front(n_tokens); }
   at::Tensor all() const { return front(n_tokens_); }
   int64_t n_tokens() const { return n_tokens_; }
-  const std::deque<at::Tensor>& blocks() const { return blocks_; }  // each [H, t, D], contiguous
+  const std::deque<at::Tensor>& blocks() const;  // each [H, t, D], rows of D next to one another; on the CPU contiguous
   void add_to(Footprint& bytes, CacheTensor tensor, ByteKind kind = ByteKind::recent) const;
 
  private:
   at::Tensor copy_of_front(int64_t n_tokens) const;
   static at::Tensor in_floats(const at::Tensor& x);
+  void push_on_device(const at::Tensor& x);
+  void be_written(int64_t n_front) const;  // if one of the first n_front tokens waits in StepWrites
 
   at::ScalarType type_;
   int64_t block_tokens_;
   int64_t n_tokens_ = 0;
   std::deque<at::Tensor> blocks_;
+  int64_t turn_ = 0, n_waiting_ = 0;  // of StepWrites, in which the newest n_waiting_ tokens were recorded
 };
 
 // Compressed tokens. Codes grouped along channels are merged into blocks; codes grouped along tokens stay in the chunk
-// they were encoded in, because their groups end with it; the same holds for a chunk that is one group.
+// they were encoded in, because their groups end with it; the same holds for a chunk that is one group. On a device
+// encode() makes one block of chunks of groups along tokens that have 512 tokens together.
 class KVC_EXPORT CodeBlocks {
  public:
   void push_back(GroupCodes codes);
+  void encode(const at::Tensor& x, const GroupFormat& format);  // quantize_groups(x, format), appended
   int64_t droppable(int64_t n_tokens) const;  // of the oldest n_tokens: whole blocks, and whole groups of the next one
   void drop_front(int64_t n_tokens);
   int64_t n_tokens() const { return n_tokens_; }
-  const std::vector<GroupCodes>& blocks() const { return blocks_; }
+  const std::vector<GroupCodes>& blocks() const;
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 
  private:
+  bool takes_more(const GroupFormat& format, int64_t most_tokens) const;
+  GroupCodes room_for(const at::Tensor& x, const GroupFormat& format, int64_t group);
+  void be_written() const;
+  void join_chunks();
+
   int64_t n_tokens_ = 0;
   std::vector<GroupCodes> blocks_;
+  int64_t turn_ = 0;  // of StepWrites, in which the newest codes were recorded
 };
 
 // K or V of one layer: older tokens as codes, followed by uncompressed recent tokens.

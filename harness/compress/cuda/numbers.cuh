@@ -1,0 +1,58 @@
+// Stored numbers of all types as floats, and back.
+#pragma once
+
+#include "cuda/warp.cuh"
+#include "kvc/quant/stored_numbers.h"
+
+namespace kvc::KVC_DEVICE {
+
+struct Numbers {
+  gmem_ptr<const unsigned char> data;
+  NumberType type;
+  int64_t n;
+};
+
+__device__ __forceinline__ float float_of_e4m3(unsigned byte) {  // its exponent has 8 less than that of a half
+  const unsigned bits = (byte & 0x80u) << 8 | (byte & 0x7fu) << 7;
+  return __low2float(as_half2(bits)) * 256.0f;
+}
+
+__device__ __forceinline__ float float_of_e5m2(unsigned byte) {  // the upper byte of a half
+  return __low2float(as_half2(byte << 8));
+}
+
+__device__ __forceinline__ float number_of(gmem_ptr<const unsigned char> data, NumberType type, int64_t i) {
+  switch (type) {
+    case NumberType::f32:
+      return pointer_cast<const float>(data)[i];
+    case NumberType::f16:
+      return to_float(pointer_cast<const __half>(data)[i]);
+    case NumberType::bf16:
+      return to_float(pointer_cast<const __nv_bfloat16>(data)[i]);
+    case NumberType::e8m0: {  // 2^-127 is no normal number
+      const unsigned byte = data[i];
+      return __uint_as_float(byte == 0 ? 0x00400000u : byte << 23);
+    }
+    default:
+      return float_of_e4m3(data[i]);
+  }
+}
+__device__ __forceinline__ float number_of(const Numbers& x, int64_t i) { return number_of(x.data, x.type, i); }
+
+// Rounds to fp16, bf16 or fp32, and returns what is stored.
+__device__ __forceinline__ float put_number(gmem_ptr<unsigned char> data, NumberType type, int64_t i, float x) {
+  if (type == NumberType::f16) {
+    const __half half = __float2half_rn(x);
+    pointer_cast<__half>(data)[i] = half;
+    return to_float(half);
+  }
+  if (type == NumberType::bf16) {
+    const __nv_bfloat16 half = __float2bfloat16_rn(x);
+    pointer_cast<__nv_bfloat16>(data)[i] = half;
+    return to_float(half);
+  }
+  pointer_cast<float>(data)[i] = x;
+  return x;
+}
+
+}  // namespace kvc::KVC_DEVICE

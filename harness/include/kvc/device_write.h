@@ -1,0 +1,40 @@
+// What a kernel writes for a cache in a decode step (kvc/step_writes.h). Plain C++, no LibTorch.
+#pragma once
+
+#include <cstdint>
+
+#include "kvc/quant/stored_numbers.h"
+
+namespace kvc {
+
+// Rows of [n_heads, n_tokens, width] on a device: strides in numbers, those of a row next to one another.
+struct DeviceRows {
+  void* data = nullptr;
+  NumberType type = NumberType::f32;
+  int64_t head_stride = 0, token_stride = 0;
+};
+
+struct DeviceWrite {
+  enum class What : int {
+    bytes,     // as they are; from no data: `fill` in each. Strides and width are in bytes
+    numbers,   // converted, times factor; into no data: only checked
+    channels,  // codes of groups along the channels of a token (kvc/quant/group_quant.h)
+    tokens,    // codes of groups along the tokens of a channel, in tiles
+  };
+  What what = What::bytes;
+  DeviceRows from = {}, to = {};
+  int n_heads = 0, n_tokens = 0, width = 0;
+  int fill = 0;
+  float factor = 1;
+
+  // Codes: `to` are words of 32 bits. tokens: token_stride is not used, a head's tiles are next to one another.
+  DeviceRows scale = {}, zero = {};  // zero without data: symmetric
+  int bits = 0, group_size = 0;
+  bool merge_heads = false;  // one group over all heads of a token
+
+  // Null, or [n_blocks]: whether all numbers that are written (of codes: scales and zeros) are finite.
+  bool* holds = nullptr;
+  int n_blocks = 1;  // that share it; of codes along channels and of bytes with `holds` always 1
+};
+
+}  // namespace kvc

@@ -1,0 +1,62 @@
+// What the caches of a batch write in one decode step on a device: recorded while the caches append, and written by one
+// launch for all of them. Without a StepWrites of the thread everything is written at once by LibTorch's operators.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "kvc/check.h"
+#include "kvc/device_write.h"
+
+namespace kvc {
+
+// Tensors are the device's, [H, T, D] with rows of D numbers that are next to one another. They are kept until run(),
+// and until then nobody may write what is read, nor read what is written: who would calls run() first. Nothing that is
+// written is read in the same turn.
+class KVC_EXPORT StepWrites {
+ public:
+  using Launch = std::function<void(std::span<const DeviceWrite>)>;
+
+  // Records the writes of this thread as long as it lives; what is not written by then is not written at all. Has memory
+  // for the checks of n_caches caches.
+  StepWrites(at::Device device, int64_t n_caches, Launch launch);
+  ~StepWrites();
+  StepWrites(const StepWrites&) = delete;
+  StepWrites& operator=(const StepWrites&) = delete;
+
+  static StepWrites* of_device(at::Device device);  // this thread's, or null
+
+  void copy(const at::Tensor& from, const at::Tensor& to);  // of one type: bytes
+  void fill(const at::Tensor& to, int byte);                // every byte
+  // Numbers of fp16, bf16 or fp32. -> [1] bool, true once written if all that is stored is finite; undefined with
+  // check false
+  at::Tensor convert(const at::Tensor& from, const at::Tensor& to, double factor = 1, bool check = true);
+  at::Tensor finite(const at::Tensor& x);
+  // A write of codes without `from` and `holds`: x is what is encoded, `into` what is written.
+  at::Tensor encode(const at::Tensor& x, DeviceWrite write, std::vector<at::Tensor> into);
+
+  // Whether these are numbers as convert(), finite() and encode() take them.
+  static bool takes(const at::Tensor& x);
+
+  void run();                             // writes what was recorded
+  int64_t turn() const { return turn_; }  // counts run(): what was recorded in this turn is not written yet
+  static void run_if_waiting(int64_t turn, at::Device device);  // if what was recorded in that turn is not written yet
+
+ private:
+  at::Tensor checked(DeviceWrite& write);
+
+  at::Device device_;
+  Launch launch_;
+  StepWrites* before_;
+  int64_t turn_;
+  std::vector<DeviceWrite> writes_;
+  std::vector<at::Tensor> held_;
+  at::Tensor flags_;  // bools of checks, given out one after another
+  int64_t n_flags_ = 0;
+};
+
+}  // namespace kvc
