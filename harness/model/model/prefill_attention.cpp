@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "kernels/row_products.h"
@@ -88,6 +89,33 @@ at::Tensor PrefillAttention::attend(const at::Tensor& q, int64_t row, int64_t fi
     }
   });
   return out;
+}
+
+bool PrefillAttention::has_all() const {
+  return !v_.is_cpu() && v_.scalar_type() != at::kFloat && info_.sliding_window == 0 && info_.logit_softcap == 0 &&
+         !info_.sinks.defined();
+}
+
+// Behind a prefix the mask is a tensor, of some queries at a time.
+at::Tensor PrefillAttention::attend_all(const at::Tensor& q, int64_t first) const {
+  constexpr int64_t kMaskedQueries = 1024;
+  const int64_t n = q.size(1), step = first == 0 ? n : kMaskedQueries;
+  std::vector<at::Tensor> runs;
+  for (int64_t row = 0; row < n; row += step) {
+    const int64_t n_rows = std::min(step, n - row), n_keys = first + row + n_rows;
+    const auto part = [&](const at::Tensor& x, int64_t from, int64_t count) {
+      return x.narrow(1, from, count).unsqueeze(0);
+    };
+    std::optional<at::Tensor> mask;
+    if (first > 0) {
+      mask = at::ones({n_rows, n_keys}, q.options().dtype(at::kBool)).tril(first + row);
+    }
+    runs.push_back(at::scaled_dot_product_attention(part(q, row, n_rows), part(panels_, 0, n_keys), part(v_, 0, n_keys),
+                                                    mask, /*dropout_p=*/0, /*is_causal=*/first == 0,
+                                                    info_.attention_scale, /*enable_gqa=*/true));
+  }
+  const auto out = runs.size() == 1 ? runs.front() : at::cat(runs, 2);  // [1, H_q, T_q, D]
+  return out.squeeze(0).transpose(0, 1).reshape({n, q.size(0) * q.size(2)});
 }
 
 at::Tensor portable::attend_bucket(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t row,

@@ -21,6 +21,13 @@ class PrefillAttention {
   // q [H_q, T_q, D] contiguous -> [kRowBucket, H_q*D] fp32
   at::Tensor attend(const at::Tensor& q, int64_t row, int64_t first) const;
 
+  // Whether attend_all() serves a model of this type on this device: fp16 and bf16 on a GPU, without sliding window,
+  // softcap and sinks. It is LibTorch's scaled_dot_product_attention, many times faster than buckets; its bits may depend
+  // on how many tokens there are.
+  bool has_all() const;
+  // All queries at once, whose positions begin at `first`. q [H_q, T_q, D] -> [T_q, H_q*D] of the model's type
+  at::Tensor attend_all(const at::Tensor& q, int64_t first) const;
+
  private:
   LayerInfo info_;
   at::Tensor panels_;  // [H_kv, panels, D, kRowBucket] fp32, zeros behind the last token; on a GPU k

@@ -225,13 +225,15 @@ void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens,
   {
     const auto k = behind(prefix ? &prefix->k : nullptr, tokens.k), v = behind(prefix ? &prefix->v : nullptr, tokens.v);
     const PrefillAttention attention(k, v, layer_info(layer, 0));
+    const auto all = attention.has_all() ? attention.attend_all(tokens.q, n_prefix) : at::Tensor();
     for (int64_t row = 0; row < n_rows; row += kRowRun) {
       std::vector<at::Tensor> attended;
-      for (int64_t bucket = row; bucket < row + n_of(row); bucket += kRowBucket) {
+      for (int64_t bucket = row; bucket < row + n_of(row) && !all.defined(); bucket += kRowBucket) {
         attended.push_back(attention.attend(tokens.q, bucket, n_prefix + bucket));
       }
       auto rows = x.narrow(0, row, n_of(row));
-      finish_layer_(rows, weights, at::cat(attended), true, on_read(row));
+      finish_layer_(rows, weights, all.defined() ? all.narrow(0, row, n_of(row)) : at::cat(attended), true,
+                    on_read(row));
     }
   }
   if (!on_layer) return;

@@ -191,6 +191,9 @@ json settings_of(const Experiment& experiment, const Grid::Task& task, const std
                    {"prefill_attention", prefill_json(experiment.prefill)},
                    {"max_new_tokens", task.spec.max_new_tokens},
                    {"stop", task.spec.stop}};
+  // On a GPU in 16 bits prompts go through LibTorch's scaled_dot_product_attention, with bits of its own.
+  if (experiment.dtype != "fp32" && experiment.devices != std::vector<std::string>{"cpu"})
+    settings["prompt_kernel"] = "sdpa";
   if (task.spec.kind == TaskSpec::Kind::kGenerate) settings["end_tokens"] = end_tokens;
   if (experiment.max_prompt_tokens) settings["max_prompt_tokens"] = *experiment.max_prompt_tokens;
   if (experiment.question_after) settings["question"] = kAfterCompression;

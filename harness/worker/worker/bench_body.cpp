@@ -57,7 +57,10 @@ class LayerBody final : public BenchBody {
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
     if (subject_.prefill) {
       const PrefillAttention attention(prompt_.k, prompt_.v, layer_info(0, 0));
-      for (int64_t row = 0; row < prompt_.q.size(1); row += kRowBucket) attention.attend(prompt_.q, row, row);
+      if (attention.has_all()) attention.attend_all(prompt_.q, 0);
+      for (int64_t row = 0; row < prompt_.q.size(1) && !attention.has_all(); row += kRowBucket) {
+        attention.attend(prompt_.q, row, row);
+      }
     }
     const auto tokens = [&](const at::Tensor& x) { return x.narrow(1, 0, n_prompt_).contiguous(); };
     on_layer(0, tokens(prompt_.q), tokens(prompt_.k), tokens(prompt_.v));
