@@ -22,10 +22,14 @@ except ImportError as error:
 import claims_page
 import gsm8k_page
 import kl_page
+import other_page
 from evidence import Evidence
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+# Shards of other.md alone: their rows are settings of the windows and questions that the other pages rank.
+APART = ("accumulated", "lambada", "needles", "seeds")
+
 
 def keep_one_cell_a_row(rows):
     """Of a row that several experiments have, such as full precision, one cell of a task: builds differ, and a row is one."""
@@ -39,12 +43,13 @@ def keep_one_cell_a_row(rows):
     rows.executemany("DELETE FROM cell WHERE key = ?", others)
 
 
-def merged(program, folder):
-    database = os.path.join(folder, "evidence.sqlite")
-    shards = sorted(glob.glob(os.path.join(HERE, "*.sqlite.xz")))
+def merged(program, folder, apart):
+    database = os.path.join(folder, f"evidence_{apart}.sqlite")
+    shards = [shard for shard in sorted(glob.glob(os.path.join(HERE, "*.sqlite.xz"))) if os.path.basename(shard).startswith(APART) == apart]
     subprocess.run([program, "merge", database, *shards], check=True, stdout=subprocess.DEVNULL)
-    with sqlite3.connect(database) as rows:
-        keep_one_cell_a_row(rows)
+    if not apart:
+        with sqlite3.connect(database) as rows:
+            keep_one_cell_a_row(rows)
     return database
 
 
@@ -55,9 +60,9 @@ def main():
     parser.add_argument("--database")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, open(os.path.join(HERE, "claims.yaml")) as file:
-        evidence = Evidence(arguments.program, arguments.database or merged(arguments.program, folder))
+        evidence, others = (Evidence(arguments.program, arguments.database or merged(arguments.program, folder, apart)) for apart in (False, True))
         pages = {"docs/claims.md": claims_page.page(yaml.safe_load(file), evidence), "results/evidence/kl.md": kl_page.page(evidence),
-                 "results/evidence/gsm8k.md": gsm8k_page.page(evidence)}
+                 "results/evidence/gsm8k.md": gsm8k_page.page(evidence), "results/evidence/other.md": other_page.page(others)}
         if not arguments.check:
             kl_page.draw(evidence, folder, os.path.join(ROOT, "docs", "images"))
     for name, text in pages.items():
