@@ -35,7 +35,7 @@ class Fp8Tokens {
 
   void push_back(const at::Tensor& x) {
     if (!scale_.defined()) scale_ = scale_of(x);
-    codes_.push_back(kvc::to_float8(options_.type(), x, scale_));
+    codes_.push_float8(options_.type(), x, scale_);
   }
 
   int64_t n_tokens() const { return codes_.n_tokens(); }

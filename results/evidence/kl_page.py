@@ -5,7 +5,7 @@ import sqlite3
 import statistics
 import subprocess
 
-from evidence import FULL, SURE, adjust, nats, table, with_interval
+from evidence import FULL, SURE, TASKS, adjust, nats, table, with_interval
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KNOWN = ["KIVI 2 bits", "KIVI 4 bits", "GEAR 2 bits", "QJL", "KVarN 2 bits", "llama.cpp q4_0", "llama.cpp q8_0", "SnapKV 25 %"]
@@ -107,6 +107,22 @@ def lines_of_parts(compared, heading):
     return table(["model", "row", f"with {heading}:", "without:", "without - with:", "of the loss:", "p:"], rows)
 
 
+PLANNED_AGAINST = "KIVI K 4 V 2"
+
+
+def lines_of_power(evidence):
+    """What the windows can show of well-known rows against one in the middle"""
+    rows = []
+    for model in evidence.models:
+        for row in evidence.told("power", evidence.database, "--baseline", PLANNED_AGAINST, "--model", model, "--kl", "--pooled", "--paired-only",
+                                 "--task", TASKS):
+            if row["compressor"] in KNOWN and row["detectable [nats]"] is not None:
+                its = {key: float(row[key + " [nats]"]) for key in ("KL B", "sd", "detectable")}
+                rows.append([model, row["compressor"], str(row["windows"]), nats(its["KL B"]), nats(its["sd"]), nats(its["detectable"]),
+                             str(row["windows needed"] or "")])
+    return table(["model", "row", "windows:", "KL:", "sd of differences:", "seen with power 0.8:", "windows for the difference seen:"], rows)
+
+
 def page(evidence):
     evidence.begin_page()
     of_model = {model: evidence.all_rows(model) for model in evidence.models}
@@ -119,7 +135,8 @@ def page(evidence):
             models=", ".join(evidence.models), n_comparisons=n_comparisons, correlations="\n".join(correlations(evidence, plain)).strip(),
             channels="\n".join(lines_of_channels(evidence, plain)).strip(),
             sinks="\n".join(lines_of_parts(sinks, "sinks")).strip(),
-            tails="\n".join(lines_of_parts(tails, "a tail")).strip())
+            tails="\n".join(lines_of_parts(tails, "a tail")).strip(),
+            power="\n".join(lines_of_power(evidence)).strip())
     return text + "\n".join(line for model in evidence.models for line in lines_of_model(evidence, model, plain[model], rivals[model])) + "\n"
 
 

@@ -152,14 +152,30 @@ std::vector<PowerCase> measured_cases(CompareArguments arguments, std::optional<
   return cases;
 }
 
+std::vector<KlPowerCase> measured_kl(CompareArguments arguments, std::optional<double> difference) {
+  resolve(arguments);
+  std::vector<KlPowerCase> cases;
+  for (const auto& row : report_of(arguments).kl_rows) {
+    const auto& kl = row.kl;
+    cases.push_back({row.b, row.task, kl.n_windows, kl.kl_a, kl.kl_b, kl.sd, difference ? *difference : kl.difference});
+  }
+  return cases;
+}
+
 int power(const PowerArguments& arguments) {
   const auto difference = share(arguments.difference_points), sd = share(arguments.sd_points);
   if (!arguments.compare.database.empty() || !arguments.compare.names.empty()) {
     KVC_CHECK(!arguments.n && !arguments.discordant && !sd,
               "power: a database supplies --n, --discordant and --sd; give a database or these, not both");
+    if (arguments.compare.kl) {
+      print(arguments.compare.format,
+            kl_power_table(measured_kl(arguments.compare, arguments.difference_points), arguments.target));
+      return kOk;
+    }
     print(arguments.compare.format, power_table(measured_cases(arguments.compare, difference), arguments.target));
     return kOk;
   }
+  KVC_CHECK(!arguments.compare.kl, "power: --kl needs a database, whose windows it is about");
   KVC_CHECK(!sd || !arguments.discordant, "power: --discordant is for right/wrong answers, --sd for graded scores");
   PowerCase assumed;
   assumed.discordant = arguments.discordant;
@@ -193,12 +209,15 @@ void add_power_verb(Verb program) {
       "only this task, or all that match a prefix or pattern; without a database: use this task's number of samples; "
       "may be repeated");
   add_format(verb, arguments->compare.format);
+  verb.add_flag("--kl", arguments->compare.kl,
+                "of a database: the KL divergence of tasks that score running text, by window");
   verb.add_option("--n", arguments->n, "samples").range(1, 1 << 24);
   verb.add_option("--discordant", arguments->discordant,
                   "fraction of questions that exactly one of the two answers correctly (default: 0.2)")
       .range(0.0, 1.0);
   verb.add_option("--sd", arguments->sd_points, "standard deviation of a graded score's differences, in points");
-  verb.add_option("--difference", arguments->difference_points, "in points; also print how many samples it needs");
+  verb.add_option("--difference", arguments->difference_points,
+                  "in points, with --kl in nats; also print how many samples it needs");
   verb.add_option("--power", arguments->target.power, "probability of detecting the difference").show_default();
   verb.add_option("--alpha", arguments->target.alpha, "significance level of the two-sided test").show_default();
   verb.on_call([arguments] { return power(*arguments); });

@@ -124,6 +124,15 @@ at::Tensor StepWrites::convert(const at::Tensor& from, const at::Tensor& to, dou
   return holds;
 }
 
+void StepWrites::convert_to_float8(Float8 type, const at::Tensor& x, const at::Tensor& scale, const at::Tensor& to) {
+  DeviceWrite write{.what = DeviceWrite::What::floats8, .from = rows_of(x), .to = bytes_of(to), .floats = type};
+  write.scale = {scale.mutable_data_ptr(), number_type_of(scale), scale.size(0) == 1 ? 0 : scale.stride(0), 0};
+  set_sizes(write, to, to.size(2));
+  write.n_blocks = blocks_of(to.numel());
+  held_.insert(held_.end(), {x, scale, to});
+  writes_.push_back(write);
+}
+
 at::Tensor StepWrites::finite(const at::Tensor& x) {
   DeviceWrite write{.what = DeviceWrite::What::numbers, .from = rows_of(x)};
   set_sizes(write, x, x.size(2));

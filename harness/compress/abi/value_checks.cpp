@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
 
 #include "kvc/step_writes.h"
 
@@ -28,15 +29,17 @@ bool ValueChecks::all_hold(const at::Tensor& holds) {
 }
 
 void ValueChecks::read(std::span<ValueChecks* const> of_sequences) {
-  std::vector<at::Tensor> all;
-  for (const auto* checks : of_sequences) {
-    for (const auto& check : checks->noted_) all.push_back(check.holds);
-  }
-  if (all.empty()) return;
-  const auto here = at::stack(all).cpu();
-  const bool* result = here.const_data_ptr<bool>();
+  std::map<std::string, std::vector<Noted*>> of_devices;
   for (auto* checks : of_sequences) {
-    for (auto& check : checks->noted_) check.is_read = true, check.result = *result++;
+    for (auto& check : checks->noted_) of_devices[check.holds.device().str()].push_back(&check);
+  }
+  for (const auto& [device, noted] : of_devices) {
+    std::vector<at::Tensor> all;
+    for (const auto* check : noted) all.push_back(check->holds);
+    const auto here = at::stack(all).cpu();
+    for (size_t i = 0; i < noted.size(); ++i) {
+      noted[i]->is_read = true, noted[i]->result = here.const_data_ptr<bool>()[i];
+    }
   }
 }
 

@@ -39,6 +39,18 @@ __device__ __forceinline__ float number_of(gmem_ptr<const unsigned char> data, N
 }
 __device__ __forceinline__ float number_of(const Numbers& x, int64_t i) { return number_of(x.data, x.type, i); }
 
+// The float of 8 bits that is nearest to x, of two the even one; beyond the largest the largest.
+__device__ __forceinline__ unsigned float8_of(Float8 type, float x) {
+  const bool e4m3 = type == Float8::e4m3;
+  const int fraction = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15, dropped = 23 - fraction;
+  const float size = fminf(fabsf(x), e4m3 ? 448.0f : 57344.0f), least = e4m3 ? 0x1p-6f : 0x1p-14f;
+  const unsigned sign = __float_as_uint(x) >> 31 << 7;
+  if (size < least) return sign | static_cast<unsigned>(rintf(size * (e4m3 ? 0x1p9f : 0x1p16f)));
+  const unsigned bits = __float_as_uint(size), odd = bits >> dropped & 1u;
+  return sign |
+         ((bits + (1u << (dropped - 1)) - 1u + odd) >> dropped) - (static_cast<unsigned>(127 - bias) << fraction);
+}
+
 // Rounds to fp16, bf16 or fp32, and returns what is stored.
 __device__ __forceinline__ float put_number(gmem_ptr<unsigned char> data, NumberType type, int64_t i, float x) {
   if (type == NumberType::f16) {

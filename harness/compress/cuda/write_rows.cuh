@@ -29,6 +29,7 @@ struct WriteArgument {
   float factor;
   int fill, bits, group_size, n_blocks;
   DeviceWrite::What what;
+  Float8 floats;
   bool has_from, has_to, has_zero, has_holds, merge_heads;
 };
 
@@ -70,6 +71,14 @@ __device__ __forceinline__ bool write_numbers(const WriteArgument& w) {
     bad = bad || !is_finite(x);
   });
   return bad;
+}
+
+__device__ __forceinline__ void write_floats8(const WriteArgument& w) {
+  for_each_number(w, [&](int head, int token, int column) {
+    const float x = number_of(w.from.data, w.from.type, place_in(w.from, head, token, column));
+    const float by = number_of(w.scale.data, w.scale.type, head * w.scale.head_stride);
+    w.to.data[place_in(w.to, head, token, column)] = static_cast<unsigned char>(float8_of(w.floats, x / by));
+  });
 }
 
 // What a group's numbers have in common.
@@ -213,6 +222,8 @@ __global__ void __launch_bounds__(kThreads) write_all(KVC_GRID_CONSTANT(WriteTab
     write_bytes(w);
   } else if (w.what == DeviceWrite::What::numbers) {
     bad = write_numbers(w);
+  } else if (w.what == DeviceWrite::What::floats8) {
+    write_floats8(w);
   } else if (w.what == DeviceWrite::What::channels) {
     bad = write_channels(w);
   } else {

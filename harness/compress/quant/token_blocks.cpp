@@ -8,6 +8,7 @@
 #include "kernels/quantize_groups.h"
 #include "kvc/quant/kept_tokens.h"
 #include "kvc/quant/pack_bits.h"
+#include "kvc/quant/small_floats.h"
 #include "kvc/step_writes.h"
 #include "kvc/value_checks.h"
 
@@ -101,12 +102,12 @@ const std::deque<at::Tensor>& TokenBlocks::blocks() const {
   return blocks_;
 }
 
-// One token, into the room of the last block.
-void TokenBlocks::push_on_device(const at::Tensor& x) {
-  auto* writes = StepWrites::of_device(x.device());
+// Room for one token [H, 1, D] of the last block, which is then one longer.
+at::Tensor TokenBlocks::place_on_device(const at::Tensor& like) {
+  const auto* writes = StepWrites::of_device(like.device());
   if (blocks_.empty() || (room_behind(blocks_.back()) == 0 && blocks_.back().size(1) >= kMostTokens)) {
     const int64_t room = std::min<int64_t>(block_tokens_, 64);
-    blocks_.push_back(at::empty({x.size(0), room, x.size(2)}, x.options().dtype(type_)).narrow(1, 0, 0));
+    blocks_.push_back(at::empty({like.size(0), room, like.size(2)}, like.options().dtype(type_)).narrow(1, 0, 0));
   } else if (room_behind(blocks_.back()) == 0) {
     be_written(n_tokens_);
     blocks_.back() = with_room(blocks_.back(), block_tokens_ == kWholeBlock ? 1 : block_tokens_);
@@ -114,7 +115,20 @@ void TokenBlocks::push_on_device(const at::Tensor& x) {
   }
   const int64_t n = blocks_.back().size(1);
   blocks_.back() = longer(blocks_.back(), 1);
-  const auto place = blocks_.back().narrow(1, n, 1);
+  ++n_tokens_;
+  return blocks_.back().narrow(1, n, 1);
+}
+
+// The token that was put last.
+void TokenBlocks::note_waiting(const StepWrites* writes) {
+  if (!writes) return;
+  n_waiting_ = turn_ == writes->turn() ? n_waiting_ + 1 : 1;
+  turn_ = writes->turn();
+}
+
+void TokenBlocks::push_on_device(const at::Tensor& x) {
+  auto* writes = StepWrites::of_device(x.device());
+  const auto place = place_on_device(x);
   if (writes && x.scalar_type() == type_) {
     writes->copy(x, place);
   } else if (writes && StepWrites::takes(x) && StepWrites::takes(place)) {
@@ -123,10 +137,14 @@ void TokenBlocks::push_on_device(const at::Tensor& x) {
   } else {
     place.copy_(stored(x, type_));
   }
-  ++n_tokens_;
-  if (!writes) return;
-  n_waiting_ = turn_ == writes->turn() ? n_waiting_ + 1 : 1;
-  turn_ = writes->turn();
+  note_waiting(writes);
+}
+
+void TokenBlocks::push_float8(Float8 type, const at::Tensor& x, const at::Tensor& scale) {
+  auto* writes = StepWrites::of_device(x.device());
+  if (!writes || x.size(1) != 1 || !StepWrites::takes(x)) return push_back(to_float8(type, x, scale));
+  writes->convert_to_float8(type, x, scale, place_on_device(x));
+  note_waiting(writes);
 }
 
 void TokenBlocks::push_back(const at::Tensor& x) {

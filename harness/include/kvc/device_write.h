@@ -20,6 +20,7 @@ struct DeviceWrite {
     numbers,   // converted, times factor; into no data: only checked
     channels,  // codes of groups along the channels of a token (kvc/quant/group_quant.h)
     tokens,    // codes of groups along the tokens of a channel, in tiles
+    floats8,   // `floats` of number / scale, a byte each, saturated; scale: fp32, one a head (head_stride 0: for all)
   };
   What what = What::bytes;
   DeviceRows from = {}, to = {};
@@ -27,9 +28,10 @@ struct DeviceWrite {
   int fill = 0;
   float factor = 1;
 
-  // Codes: `to` are words of 32 bits. tokens: token_stride is not used, a head's tiles are next to one another.
+  // Codes of integers: `to` are words of 32 bits. tokens: token_stride is not used, a head's tiles are next to one another.
   DeviceRows scale = {}, zero = {};  // zero without data: symmetric
   int bits = 0, group_size = 0;
+  Float8 floats = Float8::e4m3;
   bool merge_heads = false;  // one group over all heads of a token
 
   // Null, or [n_blocks]: whether all numbers that are written (of codes: scales and zeros) are finite.

@@ -36,6 +36,8 @@ class KVC_EXPORT StepWrites {
   // check false
   at::Tensor convert(const at::Tensor& from, const at::Tensor& to, double factor = 1, bool check = true);
   at::Tensor finite(const at::Tensor& x);
+  // Floats of 8 bits of x / scale, [H or 1, 1, 1] fp32, into bytes.
+  void convert_to_float8(Float8 type, const at::Tensor& x, const at::Tensor& scale, const at::Tensor& to);
   // A write of codes without `from` and `holds`: x is what is encoded, `into` what is written.
   at::Tensor encode(const at::Tensor& x, DeviceWrite write, std::vector<at::Tensor> into);
 

@@ -28,7 +28,7 @@ class KVC_EXPORT ValueChecks {
     ValueChecks* before_;
   };
 
-  // Reads what the checks of several sequences wait for, at once; settle() then reads nothing.
+  // Reads what the checks of several sequences wait for, once a device; settle() then reads nothing.
   static void read(std::span<ValueChecks* const> of_sequences);
   void settle();  // throws the Error of the first check that fails, and clears all of them
 

@@ -1,6 +1,8 @@
 #include "analysis/paired_kl.h"
 
+#include <cmath>
 #include <cstdio>
+#include <numeric>
 
 #include "analysis/interval_text.h"
 #include "kvc/check.h"
@@ -23,6 +25,14 @@ Cluster differences(const TextWindow& a, const TextWindow& b, PairedKl& sums) {
     sums.n_tokens += block.n_tokens;
   }
   return cluster;
+}
+
+double deviation(const std::vector<double>& x) {
+  const auto n = static_cast<double>(x.size());
+  const double mean = std::accumulate(x.begin(), x.end(), 0.0) / n;
+  double squares = 0;
+  for (const double each : x) squares += (each - mean) * (each - mean);
+  return std::sqrt(squares / (n - 1));
 }
 
 }  // namespace
@@ -62,11 +72,11 @@ PairedKl paired_kl(const std::vector<std::pair<TextWindows, TextWindows>>& cells
   paired.difference = (paired.kl_b - paired.kl_a) / n;
   paired.kl_a /= n;
   paired.kl_b /= n;
-  paired.interval = interval_of_texts(clusters);
-  if (!paired.interval) return paired;
   std::vector<double> means;
   for (const auto& cluster : clusters) means.push_back(clustered_mean({&cluster, 1}));
-  paired.p = sign_flip_test(means).p;
+  if (means.size() > 1) paired.sd = deviation(means);
+  paired.interval = interval_of_texts(clusters);
+  if (paired.interval) paired.p = sign_flip_test(means).p;
   return paired;
 }
 

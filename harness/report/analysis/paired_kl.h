@@ -16,6 +16,7 @@ struct PairedKl {
   double kl_a = 0, kl_b = 0, difference = 0;  // nats/token; difference: B - A
   std::optional<Interval> interval;           // 95 %, windows and blocks within them resampled; of 5 windows or more
   std::optional<double> p;                    // two-sided, sign flips of windows; of 5 windows or more
+  std::optional<double> sd;                   // of the windows' mean differences; of 2 windows or more
 };
 
 // Over the windows and blocks that both have, cell by cell. Throws Error where two windows of one number differ in their

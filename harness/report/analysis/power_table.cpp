@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/paired_kl.h"
 #include "kvc/check.h"
 
 namespace kvc {
@@ -107,6 +108,33 @@ Table power_table(const std::vector<PowerCase>& cases, const PowerTarget& target
     table.notes.push_back("detectable is empty if even all discordant pairs in one direction would not be significant");
   if (any(cases, is_still)) table.notes.push_back("no value if no pair differs: nothing to plan with");
   if (any(cases, is_beyond)) table.notes.push_back("no n if the difference exceeds the fraction of discordant pairs");
+  return table;
+}
+
+Table kl_power_table(const std::vector<KlPowerCase>& cases, const PowerTarget& target) {
+  Table table;
+  table.title = concat("KL by window: power ", target.power, ", two-sided at ", target.alpha);
+  table.columns = {{"compressor"},
+                   {"task"},
+                   {"windows", kRight},
+                   {"KL A", kRight, "nats"},
+                   {"KL B", kRight, "nats"},
+                   {"sd", kRight, "nats"},
+                   {"detectable", kRight, "nats"},
+                   {"difference", kRight, "nats"},
+                   {"windows needed", kRight}};
+  const auto nats = [](std::optional<double> x) { return x ? TableCell(kl_text(*x)) : TableCell(); };
+  for (const auto& c : cases) {
+    const bool can_plan = c.sd && *c.sd > 0;
+    const double difference = std::abs(c.difference.value_or(0));
+    const auto detectable = can_plan ? std::optional(seen_difference_t(c.n_windows, *c.sd, target)) : std::nullopt;
+    const auto needed = can_plan && difference > 0 ? pairs_needed_t(difference, *c.sd, target) : std::nullopt;
+    table.rows.push_back({c.compressor, c.task, c.n_windows, nats(c.kl_a), nats(c.kl_b), nats(c.sd), nats(detectable),
+                          nats(c.difference), count(needed)});
+  }
+  table.notes = {
+      "detectable: the smallest true difference of mean KL that a paired t test over windows detects with that power; "
+      "sd: of the windows' differences"};
   return table;
 }
 

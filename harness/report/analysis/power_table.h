@@ -19,6 +19,16 @@ struct PowerCase {
   std::optional<double> difference;      // the pairs that it needs are wanted
 };
 
+// One row of texts: KL of B less that of A by window, in nats per token.
+struct KlPowerCase {
+  std::string compressor, task;
+  int64_t n_windows = 0;
+  double kl_a = 0, kl_b = 0;
+  std::optional<double> sd;          // of the windows' differences
+  std::optional<double> difference;  // the windows that it needs are wanted
+};
+
+Table kl_power_table(const std::vector<KlPowerCase>& cases, const PowerTarget& target);
 Table power_table(const std::vector<PowerCase>& cases, const PowerTarget& target);
 
 }  // namespace kvc

@@ -220,6 +220,34 @@ TEST_F(LikelihoodRun, CompareHoldsKlOnTheSameTokensSideBySide) {
   EXPECT_NE(shown.out.find("KL divergence on the same tokens"), std::string::npos) << shown.out;
   const auto none = run_program(folder_, {"compare", database_.string(), "--baseline", "full", "--kl", "--task", "x"});
   EXPECT_EQ(none.exit_code, 2) << none.out;
+
+  // What six windows can show, by the deviation of their means.
+  const auto planned = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"power", database_.string(), "full", "rtn bits=2",
+                                          "--kl",  "--format",         "json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto power = run_program(folder_, arguments);
+    EXPECT_EQ(power.exit_code, 0) << power.err;
+    return nlohmann::json::parse(power.out)["rows"][0];
+  };
+  const auto number = [](const nlohmann::json& x) {
+    return x.is_string() ? std::stod(x.get<std::string>()) : x.get<double>();
+  };
+  auto deviation = database.prepare(
+      "WITH w AS (SELECT sum(kl) / sum(n_tokens) AS m FROM likelihood JOIN cell ON key = cell_key WHERE plugin = 'rtn' "
+      "AND bits"
+      " = 2 GROUP BY sample) SELECT sum((m - (SELECT avg(m) FROM w)) * (m - (SELECT avg(m) FROM w))) / 5 FROM w");
+  ASSERT_TRUE(deviation.step());
+  const double sd = std::sqrt(deviation.real(0));
+  const auto plan = planned({});
+  EXPECT_EQ(plan["windows"], 6);
+  EXPECT_NEAR(number(plan["sd [nats]"]), sd, 0.02 * sd);
+  const double by_normal = 2.8016 * sd / std::sqrt(6.0), detectable = number(plan["detectable [nats]"]);
+  EXPECT_GT(detectable, by_normal);  // a t test of six needs more
+  EXPECT_LT(detectable, 1.7 * by_normal);
+  const auto needed = planned({"--difference", std::to_string(1.01 * detectable)})["windows needed"];
+  EXPECT_GE(needed.get<int>(), 5);
+  EXPECT_LE(needed.get<int>(), 6);
 }
 
 // The reference reads what the compressors read; whether it is among them does not matter.

@@ -35,6 +35,10 @@ at::Tensor all_of(const CodeBlocks& blocks, at::Tensor GroupCodes::*part, GroupA
   return parts.empty() ? at::Tensor() : at::cat(parts, axis == GroupAxis::tokens ? 2 : 1);
 }
 
+at::Tensor all_of(const TokenBlocks& blocks) {
+  return at::cat(std::vector<at::Tensor>(blocks.blocks().begin(), blocks.blocks().end()), 1);
+}
+
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   return a.sizes() == b.sizes() && at::equal(a.contiguous().view(at::kByte), b.contiguous().view(at::kByte));
@@ -94,6 +98,26 @@ TEST(StepWrites, EncodeTheBitsOfTheCpu) {
         EXPECT_TRUE(same_bits(all_of(there, part, format.axis), all_of(here, part, format.axis)));
       }
     });
+  }
+}
+
+TEST(StepWrites, RoundToTheFloatsOf8BitsOfTheCpu) {
+  const auto every =
+      at::cat({at::arange(-600, 600).to(at::kFloat) / 7, at::pow(2.f, at::arange(-24, 17)), at::zeros({1})});
+  const auto hard = at::cat({every, every * 1.0625f, every * 1.125f, every * 1.1875f, -every, every * 1e6f});
+  const auto x = hard.narrow(0, 0, hard.numel() / 48 * 48).view({1, -1, 48}).expand({kHeads, -1, -1}).contiguous();
+  const auto scale = at::tensor({1.f, 0.37f, 3e-5f}).view({kHeads, 1, 1});
+  for (const auto type : {Float8::e4m3, Float8::e5m2}) {
+    for (const auto& by : {scale, scale.narrow(0, 1, 1)}) {
+      TokenBlocks here(at::kByte), there(at::kByte);
+      for (int64_t t = 0; t < x.size(1); ++t) {
+        StepWrites writes(test::device(), 1, launch_of_writes(test::device()));
+        here.push_float8(type, x.narrow(1, t, 1), by.expand({kHeads, 1, 1}).contiguous());
+        there.push_float8(type, x.narrow(1, t, 1).to(test::device()), by.to(test::device()));
+        writes.run();
+      }
+      EXPECT_TRUE(at::equal(all_of(there).cpu(), all_of(here)));
+    }
   }
 }
 
