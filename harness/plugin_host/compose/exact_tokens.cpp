@@ -84,7 +84,8 @@ class PartlyExactCache : public ComposedCache, public DropsTokens {
   }
   at::Tensor positions_of_part() const { return part_->length() > 0 ? part_->positions() : consecutive(0, 0); }
   at::Tensor consecutive(int64_t first, int64_t n) const {
-    return at::arange(first, first + n, at::kLong).expand({info().n_kv_heads, n});
+    return at::arange(first, first + n, at::TensorOptions(at::kLong).device(info().device))
+        .expand({info().n_kv_heads, n});
   }
 
   // A part whose first tokens come after the prompt takes them for one.
