@@ -5,8 +5,6 @@
 #include <atomic>
 #include <utility>
 
-#include "kvc/emulated_launches.h"
-
 namespace kvc {
 namespace {
 
@@ -71,6 +69,7 @@ StepWrites::~StepWrites() { current = before_; }
 StepWrites* StepWrites::of_device(at::Device device) {
   return current && current->device_ == device ? current : nullptr;
 }
+
 bool StepWrites::takes(const at::Tensor& x) {
   const auto type = x.scalar_type();
   return x.dim() == 3 && (x.stride(2) == 1 || x.size(2) == 1) &&
@@ -111,15 +110,11 @@ void StepWrites::fill(const at::Tensor& to, int byte) {
   writes_.push_back(write);
 }
 
-at::Tensor StepWrites::convert(const at::Tensor& from, const at::Tensor& to, double factor, bool check) {
-  DeviceWrite write{.what = DeviceWrite::What::numbers,
-                    .from = rows_of(from),
-                    .to = rows_of(to),
-                    .factor = static_cast<float>(factor)};
+at::Tensor StepWrites::convert(const at::Tensor& from, const at::Tensor& to) {
+  DeviceWrite write{.what = DeviceWrite::What::numbers, .from = rows_of(from), .to = rows_of(to)};
   set_sizes(write, to, to.size(2));
-  if (!check) write.n_blocks = blocks_of(to.numel());
   held_.insert(held_.end(), {from, to});
-  const auto holds = check ? checked(write) : at::Tensor();
+  const auto holds = checked(write);
   writes_.push_back(write);
   return holds;
 }
@@ -151,11 +146,6 @@ at::Tensor StepWrites::encode(const at::Tensor& x, DeviceWrite write, std::vecto
   const auto holds = checked(write);
   writes_.push_back(write);
   return holds;
-}
-
-std::atomic<int64_t>& emulated_launches() {
-  static std::atomic<int64_t> n{0};
-  return n;
 }
 
 void StepWrites::run() {

@@ -197,9 +197,9 @@ GroupCodes GroupCodes::followed_by(const GroupCodes& next) const {
 }
 
 void GroupCodes::add_to(Footprint& bytes, CacheTensor tensor) const {
-  bytes.add_used(tensor, ByteKind::codes, codes);
-  bytes.add_used(tensor, ByteKind::scales, scale);
-  bytes.add_used(tensor, ByteKind::zeros, zero);
+  bytes.add(tensor, ByteKind::codes, codes);
+  bytes.add(tensor, ByteKind::scales, scale);
+  bytes.add(tensor, ByteKind::zeros, zero);
 }
 
 }  // namespace kvc

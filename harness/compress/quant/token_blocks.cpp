@@ -349,6 +349,7 @@ void CodeBlocks::push_back(GroupCodes codes) {
   GroupCodes& open = blocks_.back();
   if (!is_cpu) {
     auto added = lengthened(open, codes.n_tokens);
+    if (const auto* writes = StepWrites::of_device(open.codes.device())) turn_ = writes->turn();
     return for_each_tensor(added, codes, [](at::Tensor& to, const at::Tensor& from) { write_copy(from, to); });
   }
   open.codes = joined(open.codes, codes.codes, 0, codes.n_tokens);
@@ -376,7 +377,11 @@ void CodeBlocks::drop_front(int64_t n_tokens) {
 }
 
 void CodeBlocks::add_to(Footprint& bytes, CacheTensor tensor) const {
-  for (const auto& block : blocks_) block.add_to(bytes, tensor);
+  for (const auto& block : blocks_) {
+    bytes.add_used(tensor, ByteKind::codes, block.codes);
+    bytes.add_used(tensor, ByteKind::scales, block.scale);
+    bytes.add_used(tensor, ByteKind::zeros, block.zero);
+  }
 }
 
 void StoredTokens::encode_front(int64_t n_tokens, const GroupFormat& format) {

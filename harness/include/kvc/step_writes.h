@@ -32,9 +32,8 @@ class KVC_EXPORT StepWrites {
 
   void copy(const at::Tensor& from, const at::Tensor& to);  // of one type: bytes
   void fill(const at::Tensor& to, int byte);                // every byte
-  // Numbers of fp16, bf16 or fp32. -> [1] bool, true once written if all that is stored is finite; undefined with
-  // check false
-  at::Tensor convert(const at::Tensor& from, const at::Tensor& to, double factor = 1, bool check = true);
+  // Numbers of fp16, bf16 or fp32. -> [1] bool, once written whether all that is stored is finite
+  at::Tensor convert(const at::Tensor& from, const at::Tensor& to);
   at::Tensor finite(const at::Tensor& x);
   // Floats of 8 bits of x / scale, [H or 1, 1, 1] fp32, into bytes.
   void convert_to_float8(Float8 type, const at::Tensor& x, const at::Tensor& scale, const at::Tensor& to);
