@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <kvc/quant/pack_bits.h>
+#include <kvc/step_writes.h>
 #include <kvc/value_checks.h>
 
 #include <algorithm>
@@ -28,9 +29,11 @@ at::Tensor rounded(const at::Tensor& x) { return (x.abs() + 0.5f).floor_().mul_(
 // The entry of largest magnitude, the first of equal ones: [..., 1]
 at::Tensor top_of(const at::Tensor& x) { return x.gather(-1, x.abs().argmax(-1, true)); }
 
+std::string scale_beyond_half() { return "llama_cpp: the scale of a block is beyond fp16 (65504)"; }
+
 at::Tensor to_half(const at::Tensor& d) {
   const auto half = d.squeeze(-1).to(at::kHalf);
-  kvc::check_values(half.isfinite(), [] { return "llama_cpp: the scale of a block is beyond fp16 (65504)"; });
+  kvc::check_values(half.isfinite(), scale_beyond_half);
   return half;
 }
 
@@ -121,8 +124,30 @@ BlockTokens::BlockTokens(const Type& type, int64_t head_dim)
       minima_(at::kHalf, kBlockTokens),
       exact_(type.is_quantized() ? at::kHalf : type.exact, kBlockTokens) {}
 
+bool BlockTokens::write(const at::Tensor& x) {
+  auto* writes = kvc::StepWrites::of_device(x.device());
+  if (!writes || x.size(1) != 1 || type_->has_levels || !kvc::StepWrites::takes(x)) return false;
+  std::vector<at::Tensor> into;
+  const auto next = [&](kvc::TokenBlocks& blocks, int64_t width) {
+    into.push_back(blocks.next_place(x.size(0), width, *writes));
+    return kvc::StepWrites::rows_of(into.back());
+  };
+  kvc::DeviceWrite write{.what = kvc::DeviceWrite::What::blocks};
+  write.rule = type_->has_minimum ? kvc::BlockRule::from_minimum
+               : type_->bits == 8 ? kvc::BlockRule::by_maximum
+                                  : kvc::BlockRule::centred;
+  write.bits = static_cast<int>(type_->bits), write.group_size = kBlock;
+  write.to = next(low_, kvc::n_packed_words(head_dim_, type_->low_bits()));
+  if (type_->bits == 5) write.high = next(high_, kvc::n_packed_words(head_dim_, 1));
+  write.scale = next(scales_, head_dim_ / kBlock);
+  if (type_->has_minimum) write.zero = next(minima_, head_dim_ / kBlock);
+  kvc::check_values(writes->encode(x, write, std::move(into)), scale_beyond_half);
+  return true;
+}
+
 void BlockTokens::push_back(const at::Tensor& x) {
   if (!type_->is_quantized()) return exact_.push_back(x);
+  if (write(x)) return;
   const auto blocks = encode(in_blocks(x), *type_);
   const auto codes = blocks.codes.flatten(-2);
   low_.push_back(kvc::pack_bits(type_->bits == 5 ? codes.bitwise_and(15) : codes, type_->low_bits()));

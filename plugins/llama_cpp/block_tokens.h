@@ -54,6 +54,7 @@ class BlockTokens {
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const;
 
  private:
+  bool write(const at::Tensor& x);  // of one token on a device, with the step's other writes; false: not of this type
   template <class F>
   void for_each_part(F f) const;  // f(GroupCodes or LevelCodes, index of the first token): parts add up
 

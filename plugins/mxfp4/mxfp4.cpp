@@ -23,6 +23,7 @@ class Mxfp4Tokens : public kvc::E2m1Tokens {
   Mxfp4Tokens() : E2m1Tokens(kvc::NumberType::e8m0) {}
 
   void push_back(const at::Tensor& x) {
+    if (write(x, kvc::BlockRule::e2m1_e8m0, kBlock)) return;
     const auto tokens = x.to(at::kFloat);
     const auto blocks = tokens.unflatten(2, {tokens.size(2) / kBlock, kBlock});  // [H, T, D/32, 32]
     const auto top = blocks.abs().amax(-1);

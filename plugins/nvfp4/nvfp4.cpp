@@ -33,6 +33,8 @@ class Nvfp4Tokens : public kvc::E2m1Tokens {
   explicit Nvfp4Tokens(const Nvfp4Options& options) : E2m1Tokens(kvc::NumberType::e4m3), options_(options) {}
 
   void push_back(const at::Tensor& x) {
+    const bool is_first = !common_.global.defined();  // the prompt's, which gives the scale
+    if (!is_first && !options_.four_over_six && write(x, kvc::BlockRule::e2m1_e4m3, kBlock)) return;
     const auto tokens = x.to(at::kFloat);
     auto& global = common_.global;
     if (!global.defined()) global = scale_of(tokens);

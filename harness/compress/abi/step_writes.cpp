@@ -33,7 +33,7 @@ void check_rows(const at::Tensor& x) {
             x.strides(), ", expected [H, T, D] without gaps in D");
 }
 
-DeviceRows rows_of(const at::Tensor& x) {
+DeviceRows numbers_of(const at::Tensor& x) {
   check_rows(x);
   return {const_cast<void*>(x.const_data_ptr()), number_type_of(x), x.stride(0), x.stride(1)};
 }
@@ -76,6 +76,14 @@ bool StepWrites::takes(const at::Tensor& x) {
          (type == at::kFloat || type == at::kHalf || type == at::kBFloat16);
 }
 
+DeviceRows StepWrites::rows_of(const at::Tensor& x) {
+  check_rows(x);
+  const auto type = x.scalar_type() == at::kHalf       ? NumberType::f16
+                    : x.scalar_type() == at::kBFloat16 ? NumberType::bf16
+                                                       : NumberType::f32;
+  return {x.mutable_data_ptr(), type, x.stride(0), x.stride(1)};
+}
+
 void StepWrites::run_if_waiting(int64_t turn, at::Device device) {
   auto* writes = of_device(device);
   if (writes && writes->turn_ == turn) writes->run();
@@ -111,7 +119,7 @@ void StepWrites::fill(const at::Tensor& to, int byte) {
 }
 
 at::Tensor StepWrites::convert(const at::Tensor& from, const at::Tensor& to) {
-  DeviceWrite write{.what = DeviceWrite::What::numbers, .from = rows_of(from), .to = rows_of(to)};
+  DeviceWrite write{.what = DeviceWrite::What::numbers, .from = numbers_of(from), .to = numbers_of(to)};
   set_sizes(write, to, to.size(2));
   held_.insert(held_.end(), {from, to});
   const auto holds = checked(write);
@@ -120,7 +128,7 @@ at::Tensor StepWrites::convert(const at::Tensor& from, const at::Tensor& to) {
 }
 
 void StepWrites::convert_to_float8(Float8 type, const at::Tensor& x, const at::Tensor& scale, const at::Tensor& to) {
-  DeviceWrite write{.what = DeviceWrite::What::floats8, .from = rows_of(x), .to = bytes_of(to), .floats = type};
+  DeviceWrite write{.what = DeviceWrite::What::floats8, .from = numbers_of(x), .to = bytes_of(to), .floats = type};
   write.scale = {scale.mutable_data_ptr(), number_type_of(scale), scale.size(0) == 1 ? 0 : scale.stride(0), 0};
   set_sizes(write, to, to.size(2));
   write.n_blocks = blocks_of(to.numel());
@@ -129,7 +137,7 @@ void StepWrites::convert_to_float8(Float8 type, const at::Tensor& x, const at::T
 }
 
 at::Tensor StepWrites::finite(const at::Tensor& x) {
-  DeviceWrite write{.what = DeviceWrite::What::numbers, .from = rows_of(x)};
+  DeviceWrite write{.what = DeviceWrite::What::numbers, .from = numbers_of(x)};
   set_sizes(write, x, x.size(2));
   held_.push_back(x);
   const auto holds = checked(write);
@@ -138,7 +146,7 @@ at::Tensor StepWrites::finite(const at::Tensor& x) {
 }
 
 at::Tensor StepWrites::encode(const at::Tensor& x, DeviceWrite write, std::vector<at::Tensor> into) {
-  write.from = rows_of(x);
+  write.from = numbers_of(x);
   set_sizes(write, x, x.size(2));
   if (write.what == DeviceWrite::What::tokens) write.n_blocks = blocks_of(x.numel());
   held_.push_back(x);

@@ -51,6 +51,13 @@ __device__ __forceinline__ unsigned float8_of(Float8 type, float x) {
          ((bits + (1u << (dropped - 1)) - 1u + odd) >> dropped) - (static_cast<unsigned>(127 - bias) << fraction);
 }
 
+// The float e2m1 that is nearest to x, of two the even one; beyond 6 it is 6.
+__device__ __forceinline__ unsigned e2m1_of(float x) {
+  const float size = fminf(fabsf(x), 6.0f);
+  const float code = size < 2.0f ? rintf(size * 2.0f) : size < 4.0f ? rintf(size) + 2.0f : rintf(size * 0.5f) + 4.0f;
+  return static_cast<unsigned>(code) | __float_as_uint(x) >> 31 << 3;
+}
+
 // Rounds to fp16, bf16 or fp32, and returns what is stored.
 __device__ __forceinline__ float put_number(gmem_ptr<unsigned char> data, NumberType type, int64_t i, float x) {
   if (type == NumberType::f16) {

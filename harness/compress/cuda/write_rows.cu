@@ -16,20 +16,23 @@ RowsArgument argument_of(const DeviceRows& x, int64_t bytes_each, int n_heads, i
 WriteArgument argument_of(const DeviceWrite& x) {
   using What = DeviceWrite::What;
   const bool is_bytes = x.what == What::bytes || x.what == What::floats8,
-             is_codes = x.what == What::channels || x.what == What::tokens;
+             is_codes = x.what == What::channels || x.what == What::tokens || x.what == What::blocks;
   const bool by_tokens = x.what == What::tokens;
   const auto rows = [&](const DeviceRows& r, int64_t width, int64_t bytes) {  // of what has codes' layout
     const int n_heads = x.merge_heads && &r != &x.to ? 1 : x.n_heads;
     return by_tokens ? argument_of(r, bytes, n_heads, 1, x.width * width)
                      : argument_of(r, bytes, n_heads, x.n_tokens, width);
   };
-  const int length = by_tokens ? x.n_tokens : x.width, n_words = (length * x.bits + 31) / 32;
+  const int length = by_tokens ? x.n_tokens : x.width,
+            n_words = (length * (x.what == What::blocks && x.bits == 5 ? 4 : x.bits) + 31) / 32;
   const int n_groups = !is_codes || x.merge_heads ? 1 : length / x.group_size;
   return {.from = argument_of(x.from, x.what == What::bytes ? 1 : size_of(x.from.type), x.n_heads, x.n_tokens, x.width),
           .to = is_codes ? rows(x.to, n_words, 4)
                          : argument_of(x.to, is_bytes ? 1 : size_of(x.to.type), x.n_heads, x.n_tokens, x.width),
           .scale = rows(x.scale, n_groups, size_of(x.scale.type)),
           .zero = rows(x.zero, n_groups, size_of(x.zero.type)),
+          .high = argument_of(x.high, 4, x.n_heads, x.n_tokens, (x.width + 31) / 32),
+          .global = checked(x.global, x.global ? size_t{1} : size_t{0}),
           .holds = checked(reinterpret_cast<unsigned char*>(x.holds), x.holds ? static_cast<size_t>(x.n_blocks) : 0),
           .n_heads = x.n_heads,
           .n_tokens = x.n_tokens,
@@ -41,6 +44,7 @@ WriteArgument argument_of(const DeviceWrite& x) {
           .n_blocks = x.n_blocks,
           .what = x.what,
           .floats = x.floats,
+          .rule = x.rule,
           .has_from = x.from.data != nullptr,
           .has_to = x.to.data != nullptr,
           .has_zero = x.zero.data != nullptr,

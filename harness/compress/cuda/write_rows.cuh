@@ -2,6 +2,7 @@
 //
 // Grid      (blocks of the write that has most, writes); a write with fewer leaves blocks without work
 // channels  a warp a group for its smallest and largest number, then a thread a word of codes
+// blocks    a lane a number, whose warp finds the block's extremes and puts words together
 // tokens    a thread a group of a channel, neighbours in neighbouring channels, which a read of 32 of them coalesces
 // Bound by  latency: a step writes some kilobytes a sequence
 // Codes are those of quantize_groups_reference(), bit by bit: the scale is rounded first, and codes are quotients by it.
@@ -23,13 +24,15 @@ struct RowsArgument {
 };
 
 struct WriteArgument {
-  RowsArgument from, to, scale, zero;
+  RowsArgument from, to, scale, zero, high;
+  gmem_ptr<const float> global;
   gmem_ptr<unsigned char> holds;
   int n_heads, n_tokens, width;
   float factor;
   int fill, bits, group_size, n_blocks;
   DeviceWrite::What what;
   Float8 floats;
+  BlockRule rule;
   bool has_from, has_to, has_zero, has_holds, merge_heads;
 };
 
@@ -214,6 +217,87 @@ __device__ __forceinline__ bool write_tokens(const WriteArgument& w) {
   return bad;
 }
 
+// A block's number x, each lane one: its code. Stores scale and minimum at `place`; sets bad if one is not finite.
+__device__ __forceinline__ unsigned block_code(const WriteArgument& w, float x, float top, Group all, int64_t place,
+                                               bool first, bool& bad) {
+  const auto put = [&](const RowsArgument& to, float number) {
+    if (first) bad = !is_finite(put_number(to.data, to.type, place, number)) || bad;
+  };
+  const auto inverse = [](float d) { return d == 0.0f ? 0.0f : 1.0f / d; };
+  const float most = static_cast<float>((1 << w.bits) - 1), middle = static_cast<float>(1 << (w.bits - 1));
+  if (w.rule == BlockRule::by_maximum) {
+    const float d = all.top / 127.0f, quotient = __fmul_rn(x, inverse(d)),
+                size = floorf(__fadd_rn(fabsf(quotient), 0.5f));
+    put(w.scale, d);
+    return static_cast<unsigned>((quotient < 0.0f ? -size : size) + 127.0f);
+  }
+  if (w.rule == BlockRule::centred) {
+    const float d = top / -middle;
+    put(w.scale, d);
+    return static_cast<unsigned>(fminf(fmaxf(floorf(__fadd_rn(__fmul_rn(x, inverse(d)), middle + 0.5f)), 0.0f), most));
+  }
+  if (w.rule == BlockRule::from_minimum) {
+    const float d = (all.high - all.low) / most;
+    put(w.scale, d);
+    put(w.zero, all.low);
+    return static_cast<unsigned>(fminf(fmaxf(floorf(__fadd_rn(__fmul_rn(x - all.low, inverse(d)), 0.5f)), 0.0f), most));
+  }
+  unsigned scale = 0;
+  float step = 0.0f;
+  if (w.rule == BlockRule::e2m1_e8m0) {
+    int exponent = 0;
+    frexpf(all.top, &exponent);  // top = m 2^exponent, m from 1/2 to 1
+    const int biased = exponent - 3 + 127;
+    scale = all.top == 0.0f ? 0u : static_cast<unsigned>(min(max(biased, 0), 254));
+    step = __uint_as_float(scale == 0u ? 0x00400000u : scale << 23);
+  } else {
+    const float global = w.global[0];
+    scale = float8_of(Float8::e4m3, all.top / __fmul_rn(global, 6.0f));
+    step = __fmul_rn(float_of_e4m3(scale), global);
+  }
+  if (first) w.scale.data[place] = static_cast<unsigned char>(scale);
+  return e2m1_of(step == 0.0f ? 0.0f : x / step);
+}
+
+// A lane a number: a warp a block of 32, or two of 16.
+__device__ __forceinline__ bool write_blocks(const WriteArgument& w) {
+  const int n_rows = w.n_heads * w.n_tokens, lane = threadIdx.x % 32, in_block = lane % w.group_size;
+  const int low_bits = w.bits == 5 ? 4 : w.bits, of_word = 32 / low_bits, n_runs = (w.width + 31) / 32;
+  bool bad = false;
+  for (int i = threadIdx.x / 32; i < n_rows * n_runs; i += kThreads / 32) {
+    const int row = i / n_runs, head = row / w.n_tokens, token = row % w.n_tokens, column = i % n_runs * 32 + lane;
+    const bool there = column < w.width;  // of the last 16 of a row only half a warp
+    float x = 0.0f;
+    if (there) x = number_of(w.from.data, w.from.type, place_in(w.from, head, token, column));
+    Group all;
+    all.add(x);
+    float top = x;
+    int where = in_block;
+    for (int apart = w.group_size / 2; apart > 0; apart /= 2) {
+      all.low = fminf(all.low, __shfl_xor_sync(0xffffffffu, all.low, apart));
+      all.high = fmaxf(all.high, __shfl_xor_sync(0xffffffffu, all.high, apart));
+      all.top = fmaxf(all.top, __shfl_xor_sync(0xffffffffu, all.top, apart));
+      const float other = __shfl_xor_sync(0xffffffffu, top, apart);
+      const int others = __shfl_xor_sync(0xffffffffu, where, apart);
+      if (fabsf(other) > fabsf(top) || (fabsf(other) == fabsf(top) && others < where)) top = other, where = others;
+    }
+    bad = bad || all.bad;
+    unsigned code = 0;
+    if (there) {
+      code = block_code(w, x, top, all, place_in(w.scale, head, token, column / w.group_size), in_block == 0, bad);
+    }
+    unsigned word = (code & ((1u << low_bits) - 1u)) << lane % of_word * low_bits;
+    for (int apart = 1; apart < of_word; apart *= 2) word |= __shfl_xor_sync(0xffffffffu, word, apart);
+    const unsigned highest = __ballot_sync(0xffffffffu, (code >> 4 & 1u) != 0u);
+    if (there && lane % of_word == 0) {
+      pointer_cast<unsigned>(w.to.data)[place_in(w.to, head, token, column / of_word)] = word;
+    }
+    if (w.bits == 5 && lane == 0)
+      pointer_cast<unsigned>(w.high.data)[place_in(w.high, head, token, column / 32)] = highest;
+  }
+  return bad;
+}
+
 __global__ void __launch_bounds__(kThreads) write_all(KVC_GRID_CONSTANT(WriteTable, writes)) {
   const WriteArgument& w = writes.of[blockIdx.y];
   if (static_cast<int>(blockIdx.x) >= w.n_blocks) return;
@@ -224,6 +308,8 @@ __global__ void __launch_bounds__(kThreads) write_all(KVC_GRID_CONSTANT(WriteTab
     bad = write_numbers(w);
   } else if (w.what == DeviceWrite::What::floats8) {
     write_floats8(w);
+  } else if (w.what == DeviceWrite::What::blocks) {
+    bad = write_blocks(w);
   } else if (w.what == DeviceWrite::What::channels) {
     bad = write_channels(w);
   } else {

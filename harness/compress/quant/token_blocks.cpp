@@ -103,11 +103,11 @@ const std::deque<at::Tensor>& TokenBlocks::blocks() const {
 }
 
 // Room for one token [H, 1, D] of the last block, which is then one longer.
-at::Tensor TokenBlocks::place_on_device(const at::Tensor& like) {
-  const auto* writes = StepWrites::of_device(like.device());
+at::Tensor TokenBlocks::place_on_device(int64_t n_heads, int64_t width, at::Device device) {
+  const auto* writes = StepWrites::of_device(device);
   if (blocks_.empty() || (room_behind(blocks_.back()) == 0 && blocks_.back().size(1) >= kMostTokens)) {
     const int64_t room = std::min<int64_t>(block_tokens_, 64);
-    blocks_.push_back(at::empty({like.size(0), room, like.size(2)}, like.options().dtype(type_)).narrow(1, 0, 0));
+    blocks_.push_back(at::empty({n_heads, room, width}, at::TensorOptions(type_).device(device)).narrow(1, 0, 0));
   } else if (room_behind(blocks_.back()) == 0) {
     be_written(n_tokens_);
     blocks_.back() = with_room(blocks_.back(), block_tokens_ == kWholeBlock ? 1 : block_tokens_);
@@ -126,9 +126,15 @@ void TokenBlocks::note_waiting(const StepWrites* writes) {
   turn_ = writes->turn();
 }
 
+at::Tensor TokenBlocks::next_place(int64_t n_heads, int64_t width, const StepWrites& writes) {
+  const auto place = place_on_device(n_heads, width, writes.device());
+  note_waiting(&writes);
+  return place;
+}
+
 void TokenBlocks::push_on_device(const at::Tensor& x) {
   auto* writes = StepWrites::of_device(x.device());
-  const auto place = place_on_device(x);
+  const auto place = place_on_device(x.size(0), x.size(2), x.device());
   if (writes && x.scalar_type() == type_) {
     writes->copy(x, place);
   } else if (writes && StepWrites::takes(x) && StepWrites::takes(place)) {
@@ -143,7 +149,7 @@ void TokenBlocks::push_on_device(const at::Tensor& x) {
 void TokenBlocks::push_float8(Float8 type, const at::Tensor& x, const at::Tensor& scale) {
   auto* writes = StepWrites::of_device(x.device());
   if (!writes || x.size(1) != 1 || !StepWrites::takes(x)) return push_back(to_float8(type, x, scale));
-  writes->convert_to_float8(type, x, scale, place_on_device(x));
+  writes->convert_to_float8(type, x, scale, place_on_device(x.size(0), x.size(2), x.device()));
   note_waiting(writes);
 }
 
@@ -320,16 +326,10 @@ void CodeBlocks::encode(const at::Tensor& x, const GroupFormat& format) {
   if (!is_written(x, format, group)) return push_back(quantize_groups(x, format));
   const auto into = room_for(x, format, group);
   auto* writes = StepWrites::of_device(x.device());
-  const auto rows = [](const at::Tensor& y) {
-    return y.defined()
-               ? DeviceRows{y.mutable_data_ptr(), y.scalar_type() == at::kHalf ? NumberType::f16 : NumberType::f32,
-                            y.stride(0), y.stride(1)}
-               : DeviceRows{};
-  };
   const DeviceWrite write{.what = along_tokens ? DeviceWrite::What::tokens : DeviceWrite::What::channels,
-                          .to = rows(into.codes),
-                          .scale = rows(into.scale),
-                          .zero = rows(into.zero),
+                          .to = StepWrites::rows_of(into.codes),
+                          .scale = StepWrites::rows_of(into.scale),
+                          .zero = into.zero.defined() ? StepWrites::rows_of(into.zero) : DeviceRows{},
                           .bits = static_cast<int>(format.bits),
                           .group_size = static_cast<int>(group),
                           .merge_heads = format.merge_heads};

@@ -43,6 +43,9 @@ class KVC_EXPORT StepWrites {
   // Whether these are numbers as convert(), finite() and encode() take them.
   static bool takes(const at::Tensor& x);
 
+  at::Device device() const { return device_; }
+  static DeviceRows rows_of(const at::Tensor& x);  // of any type; strides in elements
+
   void run();                             // writes what was recorded
   int64_t turn() const { return turn_; }  // counts run(): what was recorded in this turn is not written yet
   static void run_if_waiting(int64_t turn, at::Device device);  // if what was recorded in that turn is not written yet

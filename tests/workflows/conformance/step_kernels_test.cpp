@@ -71,7 +71,8 @@ TEST(StepOnADevice, TakesAsFewKernelsForABatchAsForASequence) {
                       {"kivi", R"({"bits": 2, "group_size": 64, "recent": 64})"},
                       {"token_group", R"({"bits": 4, "group_size": 64})"},
                       {"rtn", R"({"bits": 4})"},
-                      {"fp8", "{}"}};
+                      {"fp8", "{}"},
+                      {"mxfp4", "{}"}};
   for (const auto& [name, options] : rows) {
     for (const int64_t batch : {1, 16}) {
       EXPECT_LE(kernels_of(name, nlohmann::json::parse(options), batch).mean, kMostKernels)

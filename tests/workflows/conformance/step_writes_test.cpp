@@ -9,6 +9,7 @@
 #include "compress/cuda_emulator/schedules.h"
 #include "kvc/quant/token_blocks.h"
 #include "kvc/value_checks.h"
+#include "method.h"
 #include "sandbox/device_writes.h"
 #include "support/test_device.h"
 
@@ -117,6 +118,49 @@ TEST(StepWrites, RoundToTheFloatsOf8BitsOfTheCpu) {
         writes.run();
       }
       EXPECT_TRUE(at::equal(all_of(there).cpu(), all_of(here)));
+    }
+  }
+}
+
+// Caches of these plugins, decoded token by token, with values that are ties, zeros, large and subnormal.
+TEST(StepWrites, StoreBlocksAsTheCpuDoes) {
+  const std::pair<const char*, const char*> plugins[] = {{"llama_cpp", R"({"type_k": "q4_0", "type_v": "q4_1"})"},
+                                                         {"llama_cpp", R"({"type_k": "q5_0", "type_v": "q5_1"})"},
+                                                         {"llama_cpp", R"({"type_k": "q8_0", "type_v": "q8_0"})"},
+                                                         {"mxfp4", "{}"},
+                                                         {"nvfp4", "{}"}};
+  const ModelShape model{.n_heads = 6, .n_kv_heads = 3, .head_dim = 96};
+  at::manual_seed(9);
+  auto x = at::randn({3, 60, 96}) * at::randn({3, 60, 1}).mul(4).exp();
+  x.narrow(1, 50, 1).zero_();
+  x.narrow(1, 51, 1).fill_(-2);
+  x.narrow(1, 52, 1).copy_(at::randint(-8, 8, {3, 1, 96}));
+  x.narrow(1, 53, 1).mul_(1e-40);
+  x.narrow(1, 54, 1).copy_(at::randint(-12, 12, {3, 1, 96}).div(2));
+  for (const auto& [name, options] : plugins) {
+    for (const auto type : {at::kHalf, at::kFloat}) {
+      const auto held_on = [&](at::Device device) {
+        const auto compressor = conformance::plugin(name).make(nlohmann::json::parse(options));
+        const auto cache = compressor->make_cache(layer_info(model, 0, 7, {}, device));
+        const auto tokens = x.to(type).to(device);
+        cache->append({{}, tokens.narrow(1, 0, 30), tokens.narrow(1, 0, 30), 0});
+        for (int64_t t = 30; t < 60; ++t) {
+          std::optional<StepWrites> writes;
+          if (!device.is_cpu()) writes.emplace(device, 1, launch_of_writes(device));
+          cache->append({{}, tokens.narrow(1, t, 1), tokens.narrow(1, t, 1), t});
+          if (writes) writes->run();
+        }
+        const auto kv = cache->dequantize();
+        return std::pair(KeyValue{kv.k.cpu(), kv.v.cpu()}, cache->footprint().total_bytes());
+      };
+      const auto here = held_on(at::kCPU);
+      cuda_emulated::under_all_schedules([&] {
+        SCOPED_TRACE(concat(name, " ", options, " ", type));
+        const auto there = held_on(test::device());
+        EXPECT_TRUE(at::equal(there.first.k, here.first.k));
+        EXPECT_TRUE(at::equal(there.first.v, here.first.v));
+        EXPECT_EQ(there.second, here.second);
+      });
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "kvc/quant/pack_bits.h"
 #include "kvc/quant/small_floats.h"
 #include "kvc/quant/token_blocks.h"
+#include "kvc/step_writes.h"
 
 namespace kvc {
 
@@ -38,6 +39,21 @@ class E2m1Tokens {
 
  protected:
   explicit E2m1Tokens(NumberType byte_scale) : common_{.byte_scale = byte_scale, .book = e2m1_book()} {}
+
+  // One token on a device, with the step's other writes. false: there are none, and the token is to be stored.
+  bool write(const at::Tensor& x, BlockRule rule, int64_t block) {
+    auto* writes = StepWrites::of_device(x.device());
+    if (!writes || x.size(1) != 1 || !StepWrites::takes(x)) return false;
+    common_.head_dim = x.size(2);
+    const auto codes = codes_.next_place(x.size(0), n_packed_words(x.size(2), 4), *writes);
+    const auto scales = scales_.next_place(x.size(0), x.size(2) / block, *writes);
+    DeviceWrite write{.what = DeviceWrite::What::blocks, .to = StepWrites::rows_of(codes), .rule = rule};
+    write.bits = 4, write.group_size = static_cast<int>(block);
+    write.scale = StepWrites::rows_of(scales), write.scale.type = common_.byte_scale;
+    if (common_.global.defined()) write.global = common_.global.const_data_ptr<float>();
+    writes->encode(x, write, {codes, scales, common_.global});
+    return true;
+  }
 
   void store(const at::Tensor& codes, const at::Tensor& scales) {  // [H, t, D / g, g], one per byte; [H, t, D / g]; u8
     common_.head_dim = codes.size(2) * codes.size(3);

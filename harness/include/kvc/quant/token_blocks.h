@@ -30,6 +30,8 @@ class KVC_EXPORT TokenBlocks {
   void push_back(const at::Tensor& x);  // [H, T, D] of any float type; throws where fp16 cannot hold a value
   // Of bytes: to_float8(type, x, scale), scale [H or 1, 1, 1] fp32.
   void push_float8(Float8 type, const at::Tensor& x, const at::Tensor& scale);
+  // On a device, the place [n_heads, 1, width] of one more token, which is written by `writes`.
+  at::Tensor next_place(int64_t n_heads, int64_t width, const StepWrites& writes);
   void push_rows(const at::Tensor& x, const at::Tensor& index);  // the rows index [H, m] of x (keep_rows), as one block
   void keep_and_push(const at::Tensor& index, const at::Tensor& x);  // keeps only these, then appends x: one block
   at::Tensor front(int64_t n_tokens) const { return in_floats(copy_of_front(n_tokens)); }  // [H, n, D] fp32, the oldest
@@ -45,7 +47,7 @@ class KVC_EXPORT TokenBlocks {
  private:
   at::Tensor copy_of_front(int64_t n_tokens) const;
   static at::Tensor in_floats(const at::Tensor& x);
-  at::Tensor place_on_device(const at::Tensor& like);
+  at::Tensor place_on_device(int64_t n_heads, int64_t width, at::Device device);
   void note_waiting(const StepWrites* writes);
   void push_on_device(const at::Tensor& x);
   void be_written(int64_t n_front) const;  // if one of the first n_front tokens waits in StepWrites
