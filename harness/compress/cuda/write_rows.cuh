@@ -220,35 +220,33 @@ __device__ __forceinline__ bool write_tokens(const WriteArgument& w) {
 // A block's number x, each lane one: its code. Stores scale and minimum at `place`; sets bad if one is not finite.
 __device__ __forceinline__ unsigned block_code(const WriteArgument& w, float x, float top, Group all, int64_t place,
                                                bool first, bool& bad) {
-  const auto put = [&](const RowsArgument& to, float number) {
-    if (first) bad = !is_finite(put_number(to.data, to.type, place, number)) || bad;
+  const auto put_step = [&](float d) {
+    if (first) bad = !is_finite(put_number(w.scale.data, w.scale.type, place, d)) || bad;
   };
   const auto inverse = [](float d) { return d == 0.0f ? 0.0f : 1.0f / d; };
   const float most = static_cast<float>((1 << w.bits) - 1), middle = static_cast<float>(1 << (w.bits - 1));
   if (w.rule == BlockRule::by_maximum) {
     const float d = all.top / 127.0f, quotient = __fmul_rn(x, inverse(d)),
                 size = floorf(__fadd_rn(fabsf(quotient), 0.5f));
-    put(w.scale, d);
+    put_step(d);
     return static_cast<unsigned>((quotient < 0.0f ? -size : size) + 127.0f);
   }
   if (w.rule == BlockRule::centred) {
     const float d = top / -middle;
-    put(w.scale, d);
+    put_step(d);
     return static_cast<unsigned>(fminf(fmaxf(floorf(__fadd_rn(__fmul_rn(x, inverse(d)), middle + 0.5f)), 0.0f), most));
   }
   if (w.rule == BlockRule::from_minimum) {
     const float d = (all.high - all.low) / most;
-    put(w.scale, d);
-    put(w.zero, all.low);
+    put_step(d);
+    if (first) bad = !is_finite(put_number(w.zero.data, w.zero.type, place, all.low)) || bad;
     return static_cast<unsigned>(fminf(fmaxf(floorf(__fadd_rn(__fmul_rn(x - all.low, inverse(d)), 0.5f)), 0.0f), most));
   }
   unsigned scale = 0;
   float step = 0.0f;
   if (w.rule == BlockRule::e2m1_e8m0) {
-    int exponent = 0;
-    frexpf(all.top, &exponent);  // top = m 2^exponent, m from 1/2 to 1
-    const int biased = exponent - 3 + 127;
-    scale = all.top == 0.0f ? 0u : static_cast<unsigned>(min(max(biased, 0), 254));
+    const int exponent = static_cast<int>(__float_as_uint(all.top) >> 23);
+    scale = static_cast<unsigned>(max(exponent - 2, 0));  // e2m1's largest power of two is 2^2
     step = __uint_as_float(scale == 0u ? 0x00400000u : scale << 23);
   } else {
     const float global = w.global[0];
@@ -298,7 +296,7 @@ __device__ __forceinline__ bool write_blocks(const WriteArgument& w) {
   return bad;
 }
 
-__global__ void __launch_bounds__(kThreads) write_all(KVC_GRID_CONSTANT(WriteTable, writes)) {
+__global__ void __launch_bounds__(kThreads, 8) write_all(KVC_GRID_CONSTANT(WriteTable, writes)) {
   const WriteArgument& w = writes.of[blockIdx.y];
   if (static_cast<int>(blockIdx.x) >= w.n_blocks) return;
   bool bad = false;
