@@ -5,6 +5,8 @@
 #include <atomic>
 #include <utility>
 
+#include "kvc/number_type.h"
+
 namespace kvc {
 namespace {
 
@@ -14,19 +16,6 @@ constexpr int64_t kMostBlocks = 256;
 
 thread_local StepWrites* current = nullptr;
 std::atomic<int64_t> turns = 0;
-
-NumberType number_type_of(const at::Tensor& x) {
-  switch (x.scalar_type()) {
-    case at::kHalf:
-      return NumberType::f16;
-    case at::kBFloat16:
-      return NumberType::bf16;
-    default:
-      KVC_CHECK(x.scalar_type() == at::kFloat, "a step's write: numbers of type ", x.scalar_type(),
-                ", allowed: fp16, bf16, fp32");
-      return NumberType::f32;
-  }
-}
 
 void check_rows(const at::Tensor& x) {
   KVC_CHECK(x.dim() == 3 && (x.stride(2) == 1 || x.size(2) == 1), "a step's write: rows ", x.sizes(), " with strides ",
