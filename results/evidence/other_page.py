@@ -54,27 +54,6 @@ def needles(evidence):
     return lines
 
 
-def accumulated(evidence):
-    found = {}
-    for label, model, task, n, kl in evidence.rows.execute(
-            "SELECT e.label, c.model, c.task, count(DISTINCT l.sample), sum(l.kl) / sum(l.n_tokens) FROM cell AS c JOIN experiment_cell AS e ON"
-            " e.cell_key = c.key JOIN likelihood AS l ON l.cell_key = c.key WHERE e.experiment = 'evidence_accumulated' AND l.position >= 1984"
-            " AND l.sample IN (SELECT sample FROM likelihood AS o JOIN cell AS d ON d.key = o.cell_key WHERE d.task = 'pseudo_decode/bible')"
-            " GROUP BY e.label, c.model, c.task ORDER BY min(e.position)"):
-        found.setdefault((model, label), {})[task] = (n, kl)
-    lines = []
-    for model in dict.fromkeys(model for model, _ in found):
-        rows, n = [], 0
-        for (of, label), its in found.items():
-            if of != model or label == FULL or len(its) < 2:
-                continue
-            (n, exact), (_, decoded) = its["likelihood/sources/bible"], its["pseudo_decode/bible"]
-            rows.append([label, nats(exact), nats(decoded), f"{decoded / exact:.1f}" if exact > 1e-4 else ""])
-        lines += ["", f"**{model}**, {n} windows:"] + table(
-            ["row", "after an exact prefill:", "after decoding:", "factor:"], rows)
-    return lines
-
-
 def seeds(evidence):
     found = {}
     for label, kl in evidence.rows.execute(
@@ -88,4 +67,4 @@ def seeds(evidence):
 def page(evidence):
     evidence.begin_page()
     with open(os.path.join(HERE, "other_head.md")) as file:
-        return file.read().format(**{each.__name__: "\n".join(each(evidence)) for each in (lambada, needles, accumulated, seeds)})
+        return file.read().format(**{each.__name__: "\n".join(each(evidence)) for each in (lambada, needles, seeds)})
