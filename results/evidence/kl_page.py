@@ -151,6 +151,7 @@ def draw(evidence, folder, images):
             marks = ", ".join("?" * len(models))
             copy.execute(f"DELETE FROM experiment_cell WHERE cell_key IN (SELECT key FROM cell WHERE model NOT IN ({marks}) OR kind <> 'eval'"
                          " OR task NOT LIKE 'likelihood/sources/%')", models)
+            copy.execute("DELETE FROM cell WHERE key NOT IN (SELECT cell_key FROM experiment_cell)")  # colours are by what is there
         subprocess.run([evidence.program, "figure", "pareto_kl_pooled", "--db", database, "-o", os.path.join(folder, name + ".svg"),
                         "--width", "1200" if len(models) > 1 else "760"], check=True, stdout=subprocess.DEVNULL)
         os.replace(os.path.join(folder, name + ".svg"), os.path.join(images, name + ".svg"))
