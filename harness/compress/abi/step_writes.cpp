@@ -17,9 +17,11 @@ constexpr int64_t kMostBlocks = 256;
 thread_local StepWrites* current = nullptr;
 std::atomic<int64_t> turns = 0;
 
+bool has_rows(const at::Tensor& x) { return x.dim() == 3 && (x.stride(2) == 1 || x.size(2) == 1); }
+
 void check_rows(const at::Tensor& x) {
-  KVC_CHECK(x.dim() == 3 && (x.stride(2) == 1 || x.size(2) == 1), "a step's write: rows ", x.sizes(), " with strides ",
-            x.strides(), ", expected [H, T, D] without gaps in D");
+  KVC_CHECK(has_rows(x), "a step's write: rows ", x.sizes(), " with strides ", x.strides(),
+            ", expected [H, T, D] without gaps in D");
 }
 
 DeviceRows numbers_of(const at::Tensor& x) {
@@ -61,8 +63,7 @@ StepWrites* StepWrites::of_device(at::Device device) {
 
 bool StepWrites::takes(const at::Tensor& x) {
   const auto type = x.scalar_type();
-  return x.dim() == 3 && (x.stride(2) == 1 || x.size(2) == 1) &&
-         (type == at::kFloat || type == at::kHalf || type == at::kBFloat16);
+  return has_rows(x) && (type == at::kFloat || type == at::kHalf || type == at::kBFloat16);
 }
 
 DeviceRows StepWrites::rows_of(const at::Tensor& x) {

@@ -22,7 +22,7 @@
 //           normalized mean squared error is below 1e-6 in most batches of the tests, and at most 4e-6 (bf16: 4e-5)
 // Copies    none by cp.async. What hides latency is bytes under way: 25 GB/s a multiprocessor (H100) times 0.8 us are
 //           20 KB, from 8 to 12 resident warps, whose loops stand at different places. At 16 bits a warp asks for a
-//           tile's K and V before the first product; of codes nvcc moves loads behind their first use, so that on sm_90
+//           tile's K and V before the first product; of codes nvcc delays loads until they are used, so that on sm_90
 //           3 to 7 KB are asked for before it (K with its scales, at most) and V piece by piece after the softmax.
 //           Stages in shared memory would fix the order, for an instruction of storing and one of loading for each load
 // Registers to 168 (3 blocks of 4 warps) with 8 heads, K's rows and head_dim 64 and 128, otherwise 255 (kernels.tsv)

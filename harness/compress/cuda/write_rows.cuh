@@ -185,7 +185,7 @@ __device__ __forceinline__ bool write_channels(const WriteArgument& w) {
   return bad;
 }
 
-// Where entry `i` of row `row` stands among a head's n rows of `length` entries in tiles.
+// The index of entry `i` of row `row` in a head's n_rows rows of `length` entries, stored in tiles.
 __device__ __forceinline__ int64_t place_in_tiles(int n_rows, int length, int row, int i) {
   const int tile = i / kWriteTile, rest = length - tile * kWriteTile, width = rest < kWriteTile ? rest : kWriteTile;
   return static_cast<int64_t>(n_rows) * tile * kWriteTile + static_cast<int64_t>(row) * width + i % kWriteTile;

@@ -19,3 +19,14 @@ void write_rows(std::span<const DeviceWrite> writes, void* stream);  // where nv
 namespace kvc::cuda_emulated {
 void write_rows(std::span<const DeviceWrite> writes, void* stream);
 }
+
+namespace kvc::cuda_writes {
+
+inline WriteRows write_rows_of([[maybe_unused]] bool is_cuda) {
+#ifdef KVC_HAVE_CUDA
+  if (is_cuda) return cuda::write_rows;
+#endif
+  return cuda_emulated::write_rows;
+}
+
+}  // namespace kvc::cuda_writes

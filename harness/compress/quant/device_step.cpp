@@ -21,13 +21,6 @@ const Kernels& kernels_for(at::Device device) {
   throw Error(concat("attend: q is on ", device, ", for which this build has no kernels"));
 }
 
-cuda_writes::WriteRows write_rows_for(at::Device device) {
-#ifdef KVC_HAVE_CUDA
-  if (device.is_cuda()) return cuda::write_rows;
-#endif
-  return cuda_emulated::write_rows;
-}
-
 void* stream_of(at::Device device) {
   if (!device.is_cuda()) return nullptr;
   return c10::impl::VirtualGuardImpl(at::kCUDA).getStream(device).native_handle();
@@ -37,7 +30,10 @@ void* stream_of(at::Device device) {
 class Place {
  public:
   explicit Place(at::Device device)
-      : kernels(kernels_for(device)), write(write_rows_for(device)), stream(stream_of(device)), current_(device) {}
+      : kernels(kernels_for(device)),
+        write(cuda_writes::write_rows_of(device.is_cuda())),
+        stream(stream_of(device)),
+        current_(device) {}
   const Kernels& kernels;
   cuda_writes::WriteRows write;
   void* stream;

@@ -18,6 +18,12 @@ at::Tensor to_rows(const at::Tensor& x, const GroupFormat& format) {
   return x.contiguous();
 }
 
+// The entries of a row of x [H, T, D].
+int64_t row_length(const at::Tensor& x, const GroupFormat& format) {
+  if (format.axis == GroupAxis::tokens) return x.size(1);
+  return format.merge_heads ? x.size(0) * x.size(2) : x.size(2);
+}
+
 void check_format(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
   KVC_CHECK(x.dim() == 3 && x.is_floating_point(), "quantize_groups: x is ", x.sizes(), " ", x.scalar_type(),
             ", expected [H, T, D] of floats");
@@ -28,19 +34,6 @@ void check_format(const at::Tensor& x, const GroupFormat& format, const at::Tens
   KVC_CHECK(!format.merge_tokens || (format.merge_heads && format.symmetric),
             "quantize_groups: merge_tokens needs symmetric and merge_heads");
   KVC_CHECK(!format.symmetric || !left_out.defined(), "quantize_groups: symmetric groups cannot exclude entries");
-}
-
-// [H, T, D] -> the entries of a row, and those of one of its groups.
-int64_t row_length(const at::Tensor& x, const GroupFormat& format) {
-  if (format.axis == GroupAxis::tokens) return x.size(1);
-  return format.merge_heads ? x.size(0) * x.size(2) : x.size(2);
-}
-
-int64_t group_length(const at::Tensor& x, const GroupFormat& format) {
-  const int64_t len = row_length(x, format), group = format.group_size == 0 ? len : format.group_size;
-  KVC_CHECK(len % group == 0, "quantize_groups: group_size ", group, " does not divide the ", len,
-            format.axis == GroupAxis::tokens ? " tokens" : " channels");
-  return group;
 }
 
 // codes: u8 in to_rows' shape -> packed per head
@@ -89,13 +82,23 @@ at::Tensor asymmetric_codes(const at::Tensor& groups, const at::Tensor& left_out
   return codes.masked_fill(step == 0, 0).to(at::kByte);
 }
 
-// The codes of x, not yet written.
+}  // namespace
+
+int64_t group_length(const at::Tensor& x, const GroupFormat& format) {
+  const int64_t len = row_length(x, format), group = format.group_size == 0 ? len : format.group_size;
+  KVC_CHECK(len % group == 0, "quantize_groups: group_size ", group, " does not divide the ", len,
+            format.axis == GroupAxis::tokens ? " tokens" : " channels");
+  return group;
+}
+
 GroupCodes codes_for(const at::Tensor& x, const GroupFormat& format, int64_t group) {
   const bool along_tokens = format.axis == GroupAxis::tokens;
   const int64_t len = along_tokens ? x.size(1) : x.size(2), n_rows = along_tokens ? x.size(2) : x.size(1);
   const int64_t n_heads = format.merge_heads ? 1 : x.size(0), n_groups = row_length(x, format) / group;
-  const auto new_scales = [&] { return at::empty({n_heads, n_rows, n_groups}, storage_type(format.precision)); };
-  return {.codes = at::empty({x.size(0), n_rows, n_packed_words(len, format.bits)}, at::kInt),
+  const auto new_scales = [&] {
+    return at::empty({n_heads, n_rows, n_groups}, x.options().dtype(storage_type(format.precision)));
+  };
+  return {.codes = at::empty({x.size(0), n_rows, n_packed_words(len, format.bits)}, x.options().dtype(at::kInt)),
           .scale = new_scales(),
           .zero = format.symmetric ? at::Tensor() : new_scales(),
           .format = format,
@@ -103,8 +106,6 @@ GroupCodes codes_for(const at::Tensor& x, const GroupFormat& format, int64_t gro
           .n_tokens = x.size(1),
           .head_dim = x.size(2)};
 }
-
-}  // namespace
 
 GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
   const TimedPart timed(WorkPart::quantize);

@@ -10,4 +10,10 @@ namespace kvc {
 // zero is not finite.
 bool quantize_pieces(const at::Tensor& x, const at::Tensor& left_out, GroupCodes& codes);
 
+// The entries of a group. Throws Error if they do not divide x's axis.
+int64_t group_length(const at::Tensor& x, const GroupFormat& format);
+
+// Memory for the codes of x [H, T, D], on its device.
+GroupCodes codes_for(const at::Tensor& x, const GroupFormat& format, int64_t group);
+
 }  // namespace kvc

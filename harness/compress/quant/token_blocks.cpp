@@ -7,10 +7,10 @@
 
 #include "kernels/quantize_groups.h"
 #include "kvc/quant/kept_tokens.h"
-#include "kvc/quant/pack_bits.h"
 #include "kvc/quant/small_floats.h"
 #include "kvc/step_writes.h"
 #include "kvc/value_checks.h"
+#include "pieces.h"
 
 namespace kvc {
 namespace {
@@ -49,8 +49,8 @@ at::Tensor joined(const at::Tensor& a, const at::Tensor& b, int64_t b_from, int6
 
 constexpr auto kBeyondHalf = [] { return "a value is beyond fp16 (65504)"; };
 
-// On a device a block is a view [H, t, X] of [H, room, X]: tokens that fit behind its last one.
-int64_t room_behind(const at::Tensor& block) {
+// On a device a block is a view [H, t, X] of [H, room, X]: how many tokens fit after its last one.
+int64_t room_after(const at::Tensor& block) {
   const int64_t row = block.size(2), first = block.storage_offset() / row;
   const int64_t n_rows = static_cast<int64_t>(block.storage().nbytes()) / block.element_size() / row;
   const int64_t of_head = block.size(0) == 1 ? n_rows : block.stride(0) / row;  // one head's stride means nothing
@@ -105,10 +105,10 @@ const std::deque<at::Tensor>& TokenBlocks::blocks() const {
 // Room for one token [H, 1, D] of the last block, which is then one longer.
 at::Tensor TokenBlocks::place_on_device(int64_t n_heads, int64_t width, at::Device device) {
   const auto* writes = StepWrites::of_device(device);
-  if (blocks_.empty() || (room_behind(blocks_.back()) == 0 && blocks_.back().size(1) >= kMostTokens)) {
+  if (blocks_.empty() || (room_after(blocks_.back()) == 0 && blocks_.back().size(1) >= kMostTokens)) {
     const int64_t room = std::min<int64_t>(block_tokens_, 64);
     blocks_.push_back(at::empty({n_heads, room, width}, at::TensorOptions(type_).device(device)).narrow(1, 0, 0));
-  } else if (room_behind(blocks_.back()) == 0) {
+  } else if (room_after(blocks_.back()) == 0) {
     be_written(n_tokens_);
     blocks_.back() = with_room(blocks_.back(), block_tokens_ == kWholeBlock ? 1 : block_tokens_);
     if (writes) turn_ = writes->turn(), n_waiting_ = n_tokens_;
@@ -149,8 +149,7 @@ void TokenBlocks::push_on_device(const at::Tensor& x) {
 void TokenBlocks::push_float8(Float8 type, const at::Tensor& x, const at::Tensor& scale) {
   auto* writes = StepWrites::of_device(x.device());
   if (!writes || x.size(1) != 1 || !StepWrites::takes(x)) return push_back(to_float8(type, x, scale));
-  writes->convert_to_float8(type, x, scale, place_on_device(x.size(0), x.size(2), x.device()));
-  note_waiting(writes);
+  writes->convert_to_float8(type, x, scale, next_place(x.size(0), x.size(2), *writes));
 }
 
 void TokenBlocks::push_back(const at::Tensor& x) {
@@ -217,14 +216,14 @@ at::Tensor TokenBlocks::take_front(int64_t n_tokens) {
   }
   if (n_tokens == 0) return result;
   const auto cut = blocks_.front();  // its rest in blocks of their usual size, since more will be taken from the front
-  blocks_.pop_front();
   const int64_t n_rest = cut.size(1) - n_tokens, n_blocks = (n_rest + block_tokens_ - 1) / block_tokens_;
   if (!cut.is_cpu()) {  // while a model decodes the rest stays where it is, until the block has to move
     const bool stays = StepWrites::of_device(cut.device()) && cut.stride(0) / cut.size(2) <= 4 * n_rest + 256;
-    if (!stays) be_written(n_tokens_ + n_tokens);
-    blocks_.push_front(stays ? cut.narrow(1, n_tokens, n_rest) : tokens_of(cut, n_tokens, n_rest));
+    if (!stays) be_written(n_tokens_);
+    blocks_.front() = stays ? cut.narrow(1, n_tokens, n_rest) : tokens_of(cut, n_tokens, n_rest);
     return result;
   }
+  blocks_.pop_front();
   for (int64_t block = n_blocks - 1; block >= 0; --block) {
     const int64_t from = block * block_tokens_;
     blocks_.push_front(tokens_of(cut, n_tokens + from, std::min(block_tokens_, n_rest - from)));
@@ -266,7 +265,7 @@ GroupCodes lengthened(GroupCodes& open, int64_t n) {
   GroupCodes added = open;
   added.n_tokens = n;
   for_each_tensor(open, open, [&](at::Tensor& x, const at::Tensor&) {
-    if (room_behind(x) < n) x = with_room(x, std::max(n, kBlockCodes));
+    if (room_after(x) < n) x = with_room(x, std::max(n, kBlockCodes));
     x = longer(x, n);
   });
   for_each_tensor(added, open, [&](at::Tensor& to, const at::Tensor& x) { to = x.narrow(1, open.n_tokens, n); });
@@ -274,35 +273,21 @@ GroupCodes lengthened(GroupCodes& open, int64_t n) {
   return added;
 }
 
-// Whether a step's write encodes this; group: entries of one.
-bool is_written(const at::Tensor& x, const GroupFormat& format, int64_t group) {
-  const bool whole_words = group * format.bits % 32 == 0 || group == x.size(1);
-  return StepWrites::of_device(x.device()) && StepWrites::takes(x) && !format.merge_tokens && group > 0 &&
-         (format.axis == GroupAxis::channels || (whole_words && x.size(1) % group == 0));
+// Whether a step's write encodes this: groups along tokens begin at whole words.
+bool is_written(const at::Tensor& x, const GroupFormat& format) {
+  if (!StepWrites::of_device(x.device()) || !StepWrites::takes(x) || format.merge_tokens) return false;
+  const bool is_one = format.group_size == 0 || format.group_size == x.size(1);
+  return format.axis == GroupAxis::channels || is_one || format.group_size * format.bits % 32 == 0;
 }
 
 }  // namespace
 
-// Memory for the codes of x, behind those that are here.
+// Memory for the codes of x, after those that are here.
 GroupCodes CodeBlocks::room_for(const at::Tensor& x, const GroupFormat& format, int64_t group) {
   be_written();
   n_tokens_ += x.size(1);
   if (takes_more(format, kMostTokens)) return lengthened(blocks_.back(), x.size(1));
-  const bool along_tokens = format.axis == GroupAxis::tokens;
-  const int64_t length = along_tokens ? x.size(1) : x.size(2), n_rows = along_tokens ? x.size(2) : x.size(1);
-  const int64_t n_groups = format.merge_heads ? 1 : length / group;
-  const auto numbers = [&] {
-    const auto options = x.options().dtype(storage_type(format.precision));
-    return at::empty({format.merge_heads ? 1 : x.size(0), n_rows, n_groups}, options);
-  };
-  blocks_.push_back(
-      {.codes = at::empty({x.size(0), n_rows, n_packed_words(length, format.bits)}, x.options().dtype(at::kInt)),
-       .scale = numbers(),
-       .zero = format.symmetric ? at::Tensor() : numbers(),
-       .format = format,
-       .n_heads = x.size(0),
-       .n_tokens = x.size(1),
-       .head_dim = x.size(2)});
+  blocks_.push_back(codes_for(x, format, group));
   return blocks_.back();
 }
 
@@ -322,8 +307,8 @@ void CodeBlocks::join_chunks() {
 
 void CodeBlocks::encode(const at::Tensor& x, const GroupFormat& format) {
   const bool along_tokens = format.axis == GroupAxis::tokens;
-  const int64_t group = format.group_size > 0 ? format.group_size : along_tokens ? x.size(1) : x.size(2);
-  if (!is_written(x, format, group)) return push_back(quantize_groups(x, format));
+  if (!is_written(x, format)) return push_back(quantize_groups(x, format));
+  const int64_t group = group_length(x, format);
   const auto into = room_for(x, format, group);
   auto* writes = StepWrites::of_device(x.device());
   const DeviceWrite write{.what = along_tokens ? DeviceWrite::What::tokens : DeviceWrite::What::channels,

@@ -15,7 +15,7 @@
 namespace kvc {
 
 // Tensors are the device's, [H, T, D] with rows of D numbers that are next to one another. They are kept until run(),
-// and until then nobody may write what is read, nor read what is written: who would calls run() first. Nothing that is
+// and until then what is read must not be written, nor what is written be read: call run() before. Nothing that is
 // written is read in the same turn.
 class KVC_EXPORT StepWrites {
  public:

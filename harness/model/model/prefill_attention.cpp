@@ -96,7 +96,7 @@ bool PrefillAttention::has_all() const {
          !info_.sinks.defined();
 }
 
-// Behind a prefix the mask is a tensor, of some queries at a time.
+// After a prefix the mask is a tensor, for some queries at a time.
 at::Tensor PrefillAttention::attend_all(const at::Tensor& q, int64_t first) const {
   constexpr int64_t kMaskedQueries = 1024;
   const int64_t n = q.size(1), step = first == 0 ? n : kMaskedQueries;

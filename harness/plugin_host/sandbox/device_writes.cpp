@@ -8,15 +8,12 @@
 namespace kvc {
 
 StepWrites::Launch launch_of_writes(at::Device device) {
-#ifdef KVC_HAVE_CUDA
-  if (device.is_cuda()) {
-    return [device](std::span<const DeviceWrite> writes) {
-      const c10::DeviceGuard there(device);
-      cuda::write_rows(writes, c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle());
-    };
-  }
-#endif
-  return [](std::span<const DeviceWrite> writes) { cuda_emulated::write_rows(writes, nullptr); };
+  const auto write = cuda_writes::write_rows_of(device.is_cuda());
+  if (!device.is_cuda()) return [write](std::span<const DeviceWrite> writes) { write(writes, nullptr); };
+  return [device, write](std::span<const DeviceWrite> writes) {
+    const c10::DeviceGuard there(device);
+    write(writes, c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle());
+  };
 }
 
 }  // namespace kvc

@@ -1,6 +1,5 @@
 #include "analysis/comparison.h"
 
-#include <cmath>
 #include <numeric>
 
 #include "kvc/check.h"
@@ -17,14 +16,6 @@ std::vector<double> each(std::span<const AnswerPair> pairs, Function of_pair) {
 
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-double standard_deviation(const std::vector<double>& values) {
-  if (values.size() < 2) return 0;
-  const double center = mean(values);
-  double squares = 0;
-  for (const double value : values) squares += (value - center) * (value - center);
-  return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
 void test_binary(Comparison& result, double margin) {
@@ -60,7 +51,7 @@ Comparison compare_pairs(std::span<const AnswerPair> pairs, double margin) {
     result.n_rose += difference > 0;
   }
   result.mean_difference = mean(differences);
-  result.sd_difference = standard_deviation(differences);
+  result.sd_difference = sample_deviation(differences);
   result.is_binary = is_binary(scores_a) && is_binary(scores_b);
   if (result.is_binary) {
     test_binary(result, margin);

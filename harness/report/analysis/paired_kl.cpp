@@ -1,8 +1,6 @@
 #include "analysis/paired_kl.h"
 
-#include <cmath>
 #include <cstdio>
-#include <numeric>
 
 #include "analysis/interval_text.h"
 #include "kvc/check.h"
@@ -25,14 +23,6 @@ Cluster differences(const TextWindow& a, const TextWindow& b, PairedKl& sums) {
     sums.n_tokens += block.n_tokens;
   }
   return cluster;
-}
-
-double deviation(const std::vector<double>& x) {
-  const auto n = static_cast<double>(x.size());
-  const double mean = std::accumulate(x.begin(), x.end(), 0.0) / n;
-  double squares = 0;
-  for (const double each : x) squares += (each - mean) * (each - mean);
-  return std::sqrt(squares / (n - 1));
 }
 
 }  // namespace
@@ -74,7 +64,7 @@ PairedKl paired_kl(const std::vector<std::pair<TextWindows, TextWindows>>& cells
   paired.kl_b /= n;
   std::vector<double> means;
   for (const auto& cluster : clusters) means.push_back(clustered_mean({&cluster, 1}));
-  if (means.size() > 1) paired.sd = deviation(means);
+  if (means.size() > 1) paired.sd = sample_deviation(means);
   paired.interval = interval_of_texts(clusters);
   if (paired.interval) paired.p = sign_flip_test(means).p;
   return paired;

@@ -107,6 +107,14 @@ Interval tango_interval(const PairedCounts& counts, double confidence) {
   return {score_bound(counts, -1, seen, z), score_bound(counts, seen, 1, -z)};
 }
 
+double sample_deviation(std::span<const double> values) {
+  if (values.size() < 2) return 0;
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
 SignFlip sign_flip_test(std::span<const double> differences, const Resampling& how) {
   std::vector<double> moved;
   std::copy_if(differences.begin(), differences.end(), std::back_inserter(moved), [](double d) { return d != 0; });

@@ -32,6 +32,9 @@ struct SignFlip {
 // Phipson, G. Smyth 2010), whose signs are SplitMix64's bits, lowest first, 64 differences an output.
 SignFlip sign_flip_test(std::span<const double> differences, const Resampling& how = {});
 
+// Of a sample, with n - 1; 0 for one value.
+double sample_deviation(std::span<const double> values);
+
 // Two one-sided tests (D. J. Schuirmann 1987) against the margin m > 0.
 struct Equivalence {
   double p_no_worse = 1;                                                            // of "B is worse by m or more"

@@ -1,9 +1,9 @@
 // Compositions on a device: their attention and sizes are the CPU's, with tokens stored as a generator's step stores them.
 #include <gtest/gtest.h>
 
+#include "conformance/filled_cache.h"
 #include "cuda_emulator/emulated_device.h"
 #include "parts.h"
-#include "sandbox/device_writes.h"
 
 namespace kvc {
 namespace {
@@ -22,16 +22,7 @@ Held held_on(at::Device device, const Compressor& compressor) {
   auto input = conformance::ordinary_input(kModel, kTokens, 3);
   for (auto* x : {&input.q, &input.k, &input.v}) *x = x->to(device);
   const auto cache = compressor.make_cache(layer_info(kModel, 1, 7, {}, device));
-  const auto prompt = conformance::tokens_of(input, 0, kPrompt);
-  cache->append(prompt);
-  observe_itself(compressor, *cache, prompt);
-  finish_prefill(compressor, std::to_array({cache.get()}));
-  for (int64_t t = kPrompt; t < kTokens; ++t) {
-    std::optional<StepWrites> writes;
-    if (!device.is_cpu()) writes.emplace(device, 1, launch_of_writes(device));
-    cache->append(conformance::tokens_of(input, t, 1));
-    if (writes) writes->run();
-  }
+  conformance::fill(compressor, *cache, input, kPrompt);
   const auto kv = cache->dequantize();
   return {cache->attend(input.q.narrow(1, kTokens - 1, 1), kModel.attention_scale).cpu(),
           cache->positions().cpu(),

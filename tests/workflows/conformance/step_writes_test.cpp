@@ -7,6 +7,7 @@
 #include <random>
 
 #include "compress/cuda_emulator/schedules.h"
+#include "conformance/filled_cache.h"
 #include "kvc/quant/token_blocks.h"
 #include "kvc/value_checks.h"
 #include "method.h"
@@ -143,12 +144,9 @@ TEST(StepWrites, StoreBlocksAsTheCpuDoes) {
         const auto compressor = conformance::plugin(name).make(nlohmann::json::parse(options));
         const auto cache = compressor->make_cache(layer_info(model, 0, 7, {}, device));
         const auto tokens = x.to(type).to(device);
-        cache->append({{}, tokens.narrow(1, 0, 30), tokens.narrow(1, 0, 30), 0});
+        conformance::append(*cache, {{}, tokens.narrow(1, 0, 30), tokens.narrow(1, 0, 30), 0});
         for (int64_t t = 30; t < 60; ++t) {
-          std::optional<StepWrites> writes;
-          if (!device.is_cpu()) writes.emplace(device, 1, launch_of_writes(device));
-          cache->append({{}, tokens.narrow(1, t, 1), tokens.narrow(1, t, 1), t});
-          if (writes) writes->run();
+          conformance::append(*cache, {{}, tokens.narrow(1, t, 1), tokens.narrow(1, t, 1), t});
         }
         const auto kv = cache->dequantize();
         return std::pair(KeyValue{kv.k.cpu(), kv.v.cpu()}, cache->footprint().total_bytes());
@@ -236,6 +234,19 @@ TEST(StepWrites, KeepTokensInOrderHoweverTheyAreTakenAndRead) {
     }
     if (here.n_tokens() > 0) ASSERT_TRUE(at::equal(there.all().cpu(), here.all()));
   }
+}
+
+// A large chunk taken in the step of the token after it: what is left moves into memory of its own.
+TEST(StepWrites, LeaveTheNewestTokenOfAStepThatTakesAllOthers) {
+  const auto x = hard_tokens(520, at::kFloat), there_x = x.to(test::device());
+  TokenBlocks there(at::kFloat);
+  for (int64_t t = 0; t < 520; ++t) {
+    StepWrites writes(test::device(), 1, launch_of_writes(test::device()));
+    there.push_back(there_x.narrow(1, t, 1));
+    if (t == 519) EXPECT_TRUE(at::equal(there.pop_front(519).cpu(), x.narrow(1, 0, 519)));
+    writes.run();
+  }
+  EXPECT_TRUE(at::equal(there.all().cpu(), x.narrow(1, 519, 1)));
 }
 
 }  // namespace
