@@ -237,7 +237,7 @@ std::string to_string(const RuleScope& scope) {
     text += concat(text.empty() ? "layers " : ",", first);
     if (last != first) text += concat("-", last);
   }
-  if (scope.windowed) text += concat(text.empty() ? "layers " : ",", "with a sliding window");
+  if (scope.windowed) text += concat(text.empty() ? "layers " : ", ", "with a sliding window");
   if (scope.tensor) text += concat(text.empty() ? "" : ", ", to_string(*scope.tensor));
   if (scope.decode) text += concat(text.empty() ? "" : ", ", *scope.decode ? "decode" : "prompt");
   return text;

@@ -121,7 +121,7 @@ TEST(RuleScopes, NumberTheLayersThatHaveASlidingWindow) {
   const RuleScope scope{.layers = {{2, 2}}, .windowed = true};
   using Ranges = std::vector<std::pair<int64_t, int64_t>>;
   EXPECT_EQ(scope.in_layers_of(model).layers, (Ranges{{2, 2}, {0, 1}, {3, 3}}));
-  EXPECT_EQ(to_string(scope), "layers 2,with a sliding window");
+  EXPECT_EQ(to_string(scope), "layers 2, with a sliding window");
   EXPECT_EQ(message_of([] { RuleScope{.windowed = true}.in_layers_of(kModel); }),
             "rules: layers sliding_window: no layer of the model has one");
 }
