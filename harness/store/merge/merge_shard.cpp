@@ -27,7 +27,8 @@ class Merge {
   // Within a transaction.
   ShardCounts run() {
     merge_cells();
-    for (const char* table : {"text", "external_result", "search", "search_candidate", "search_layer"}) {
+    merge_texts();
+    for (const char* table : {"external_result", "search", "search_candidate", "search_layer"}) {
       merge_table(table, Compared::kYes, "true");
     }
     merge_rows_of_cells();
@@ -60,6 +61,14 @@ class Merge {
                      concat("FROM shard.", name, " AS s CROSS JOIN main.", name, " AS m ON ", same_key(table),
                             " WHERE ", which, " AND ", pairs));
     insert(table, concat("FROM shard.", name, " AS s WHERE ", which), "DO NOTHING");
+  }
+
+  // A published database leaves texts out that it must not publish: their body is empty, and any other takes its place.
+  void merge_texts() {
+    merge_table("text", Compared::kYes, "true", "s.body <> '' AND m.body <> ''");
+    db_.execute(
+        "UPDATE main.text SET body = s.body FROM shard.text AS s"
+        " WHERE text.sha256 = s.sha256 AND text.body = '' AND s.body <> ''");
   }
 
   // Nothing of a cell is taken that the shard describes otherwise: what its rows say would be said of another thing.

@@ -158,6 +158,16 @@ TEST_F(MergeTest, WhatDiffersIsNamedAndTimesAndPeaksMayDiffer) {
   }
 }
 
+TEST_F(MergeTest, ATextThatAShardLeavesOutComesFromTheOneThatHasIt) {
+  const auto a = shard("a.sqlite", 0, 1), b = shard("b.sqlite", 0, 1), whole = shard("whole.sqlite", 0, 1);
+  ResultStore::open(a).database().execute("UPDATE text SET body = ''");
+  for (const auto& [name, shards] : {std::pair{"ab", std::vector{a, b}}, std::pair{"ba", std::vector{b, a}}}) {
+    const auto out = folder_ / name;
+    EXPECT_EQ(merge(out, shards).n_conflicts, 0) << name;
+    EXPECT_EQ(dump(out), dump(whole)) << name;
+  }
+}
+
 TEST_F(MergeTest, OfACellThatIsDescribedOtherwiseNothingIsTaken) {
   const auto a = shard("a.sqlite", 0, 2), b = shard("b.sqlite", 1, 2);
   ResultStore::open(b).database().execute("UPDATE cell SET scoring_json = '[]' WHERE key = 'cell1'");
