@@ -9,7 +9,6 @@
 
 #include "analysis/shared_options.h"
 #include "kvc/check.h"
-#include "store/up_to_date.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -41,7 +40,6 @@ void check_stored_experiment(Database& db, const std::string& experiment) {
 }
 
 std::vector<std::string> make_entries(Database& db, const std::vector<std::string>& experiments, bool with_suspects) {
-  check_up_to_date(db);
   db.execute(
       "DROP TABLE IF EXISTS temp.entry; DROP TABLE IF EXISTS temp.chosen;"
       "CREATE TEMP TABLE chosen (experiment TEXT NOT NULL PRIMARY KEY)");

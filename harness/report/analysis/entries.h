@@ -27,7 +27,7 @@ std::vector<std::string> stored_methods(Database& db);
 //     (results/interval_views.sql): measure, n_scores, and in percent accuracy (whatever the measure), low, high; of
 //     running text also kl, kl_low, kl_high (nats per token)
 // Tasks on which full precision scores less than experiment_cell.min_baseline are left out; suspect cells too, unless
-// asked for. Returns what a caption must say of both. Throws Error where the database is of an earlier kvc.
+// asked for. Returns what a caption must say of both.
 std::vector<std::string> make_entries(Database& db, const std::vector<std::string>& experiments, bool with_suspects);
 
 // results/entries.sql, built into the program: the rows of entry. Of a cell without evaluation (a probe, a bench)

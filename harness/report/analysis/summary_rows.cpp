@@ -2,7 +2,6 @@
 
 #include "analysis/query.h"
 #include "render/table.h"
-#include "store/up_to_date.h"
 
 namespace kvc {
 namespace {
@@ -62,7 +61,7 @@ std::vector<SummaryRow> read_summary(Database& db, const std::string& experiment
     row.score = real("score_percent");
     if (!select.is_null(select.column("low_percent"))) row.interval = {real("low_percent"), real("high_percent")};
   }
-  if (is_up_to_date(db)) add_sizes(db, experiment, rows);
+  add_sizes(db, experiment, rows);
   return rows;
 }
 

@@ -7,7 +7,6 @@
 #include "analysis/cell_groups.h"
 #include "exchange/export.h"
 #include "kvc/check.h"
-#include "store/up_to_date.h"
 #include "text/files.h"
 #include "text/json.h"
 
@@ -236,7 +235,6 @@ class FolderWriter {
 
 std::vector<LmEvalExport> export_lm_eval(Database& db, const std::string& experiment, const fs::path& out,
                                          double seconds) {
-  check_up_to_date(db);
   std::vector<std::string> notes;
   const auto groups = read_groups(db, {experiment, "", {}, true}, notes);
   std::set<std::string> taken;

@@ -8,7 +8,6 @@
 #include "experiment/read_compressors.h"
 #include "run/run_experiment.h"
 #include "stats/random.h"
-#include "store/up_to_date.h"
 #include "text/json.h"
 #include "text/yaml_read.h"
 
@@ -23,7 +22,6 @@ struct StoredCell {
 };
 
 StoredCell find_cell(Database& db, const std::string& key) {
-  check_up_to_date(db);
   auto select = db.prepare(
       "SELECT key, model, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label,"
       " generation_json, scoring_json, kind FROM cell WHERE substr(key, 1, length(?1)) = ?1 LIMIT 2");

@@ -1,7 +1,5 @@
 #include "store/up_to_date.h"
 
-#include "kvc/check.h"
-
 namespace kvc {
 
 bool has_column(Database& db, const std::string& table, const std::string& column) {
@@ -14,11 +12,6 @@ bool is_up_to_date(Database& db) {
   return has_column(db, "cell", "scoring_json") && has_column(db, "cell", "formula") &&
          has_column(db, "memory_read", "bytes") && has_column(db, "cell_size", "kv_bytes_engine") &&
          has_column(db, "experiment_cell", "min_baseline");
-}
-
-void check_up_to_date(Database& db) {
-  KVC_CHECK(is_up_to_date(db), "results database '", db.path(), "': written by an earlier kvc (schema ",
-            db.integer("PRAGMA user_version"), "); any `kvc run` into it upgrades it");
 }
 
 }  // namespace kvc

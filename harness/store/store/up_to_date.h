@@ -10,9 +10,6 @@ bool is_up_to_date(Database& db);
 // Whether the file's own views are the schema's. Who reads it without this program reads those.
 bool has_current_views(Database& db);
 
-// Throws Error where an earlier kvc wrote it, naming what brings it up to date.
-void check_up_to_date(Database& db);
-
 // An empty database of the schema, in memory.
 Database schema_in_memory();
 

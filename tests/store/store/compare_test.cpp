@@ -252,12 +252,6 @@ TEST_F(CompareTest, AnOlderFileIsReadAsAnUpgradedCopyAndUpgradedWhenItIsWritten)
     auto store = ResultStore::open_readonly(path_);
     EXPECT_EQ(compare(store, names("full", "low")).rows.size(), 3u);
   }
-  {
-    auto store = ResultStore::open_as_it_is(path_);
-    EXPECT_EQ(message_of([&] { compare(store, names("full", "low")); }),
-              concat("results database '", path_.string(),
-                     "': written by an earlier kvc (schema 1); any `kvc run` into it upgrades it"));
-  }
   auto store = ResultStore::open(path_);
   store.put_cell(make_cell("c", "low", "t/a"));
   EXPECT_EQ(store.put_sample(make_sample("c", 0)), ResultStore::Put::kStored);
