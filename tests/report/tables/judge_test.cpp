@@ -138,12 +138,6 @@ TEST(Entries, GradedScoresHaveTheBootstrapsInterval) {
             "50.00 12.50 87.50");
 }
 
-TEST(Entries, OfAnEarlierProgramsDatabaseAreRefused) {
-  HandMade made(kAsPrinted);
-  made.db().execute("ALTER TABLE cell DROP COLUMN scoring_json");
-  EXPECT_NE(message_of([&] { make_entries(made.db(), {"e"}, false); }).find("upgrades it"), std::string::npos);
-}
-
 class Layouts : public testing::Test {
  protected:
   std::string load(const std::string& yaml) {
