@@ -1,9 +1,12 @@
 """docs/claims.md: what the papers claim, and the rows that test it (claims.yaml)."""
+import math
 import os
 import re
+import statistics
 
-from evidence import FULL, LENGTH, SURE, adjust, nats, points, table, with_interval
+from evidence import FULL, LENGTH, QUESTIONS, SURE, adjust, nats, points, table, with_interval
 
+SLOPE_WITHIN = 0.1
 MOST_POINTS = 5  # of right answers that a row may lose where nothing is said to be lost
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -32,17 +35,18 @@ def pairs_of(claim, evidence, model):
 
 
 def tested(claims, evidence):
-    """Every comparison of the page, with p adjusted for all of them: {(claim, model): [(a, b, what, equal, KL, answers)]}"""
+    """Every comparison of the page, with p adjusted for all of them: {(claim, model): [(a, b, what, equal, KL, {questions: answers})]}"""
     found = {}
     for paper in claims:
         for claim in paper["claims"]:
             for model in evidence.any_models:
                 found[claim["title"], model] = [
-                    (a, b, what, equal, evidence.kl(model, a, b), evidence.answers(model, a, b))
+                    (a, b, what, equal, evidence.kl(model, a, b), evidence.every_answer(model, a, b))
                     for a, b, what, equal in pairs_of(claim, evidence, model)]
-    losses = [evidence.answers(model, FULL, claim["limit"]["row"]) for paper in claims for claim in paper["claims"] if "limit" in claim
-              for model in evidence.any_models]
-    return found, adjust([each for rows in found.values() for row in rows for each in row[4:] if each] + [each for each in losses if each])
+    losses = [each for paper in claims for claim in paper["claims"] if "limit" in claim
+              for model in evidence.any_models for each in evidence.every_answer(model, FULL, claim["limit"]["row"]).values()]
+    compared = [each for rows in found.values() for row in rows for each in [row[4], *row[5].values()] if each]
+    return found, adjust(compared + losses)
 
 
 # b_is_worse: what the difference of b less a shows where it is above zero (KL) or below (right answers)
@@ -61,19 +65,19 @@ def verdict_of_limit(low, high, most):
 def lines_of_claim(claim, evidence, found, verdicts):
     rows, answers = [], []
     for model in evidence.any_models:
-        for a, b, what, equal, kl, right in found[claim["title"], model]:
+        for a, b, what, equal, kl, answered in found[claim["title"], model]:
             if kl:
                 verdict = verdict_of_pair(equal, kl, kl["difference"] > 0)
                 verdicts.append((model, what, verdict))
                 rows.append([model, evidence.sized(model, a), nats(kl["a"]), evidence.sized(model, b), nats(kl["b"]),
                              with_interval(kl["difference"], kl["low"], kl["high"]), f"{kl['p']:.2g}", what, verdict])
-            if right:
+            for questions, right in answered.items():
                 verdict = verdict_of_pair(equal, right, right["difference"] < 0)
-                verdicts.append((model, f"GSM8K, {what}".replace(", as claimed", ""), verdict))
-                answers.append([model, a, f"{right['a']:.1f}", b, f"{right['b']:.1f}", points(right["difference"], right["low"], right["high"]),
-                                f"{right['p']:.2g}", what, verdict])
+                verdicts.append((model, f"{questions}, {what}".replace(", as claimed", ""), verdict))
+                answers.append([model, questions, a, f"{right['a']:.1f}", b, f"{right['b']:.1f}",
+                                points(right["difference"], right["low"], right["high"]), f"{right['p']:.2g}", what, verdict])
     return table(["model", "A (size)", "KL:", "B (size)", "KL:", "B - A:", "p:", "comparison", "verdict"], rows) + table(
-        ["model", "A", "GSM8K [%]:", "B", "GSM8K [%]:", "B - A [points]:", "p:", "comparison", "verdict"], answers)
+        ["model", "questions", "A", "right [%]:", "B", "right [%]:", "B - A [points]:", "p:", "comparison", "verdict"], answers)
 
 
 def verdict_of_loss(right):
@@ -86,13 +90,12 @@ def verdict_of_loss(right):
 def lines_of_limited_answers(claim, evidence, verdicts):
     rows = []
     for model in evidence.any_models:
-        right = evidence.answers(model, FULL, claim["limit"]["row"])
-        if right:
+        for questions, right in evidence.every_answer(model, FULL, claim["limit"]["row"]).items():
             verdict = verdict_of_loss(right)
-            verdicts.append((model, "GSM8K", verdict))
-            rows.append([model, claim["limit"]["row"], f"{right['b']:.1f}", f"{right['a']:.1f}", points(right["difference"], right["low"], right["high"]),
-                         f"{right['p']:.2g}", verdict])
-    return table(["model", "row", "GSM8K [%]:", "full precision [%]:", "difference [points]:", "p:", "verdict"], rows)
+            verdicts.append((model, questions, verdict))
+            rows.append([model, questions, claim["limit"]["row"], f"{right['b']:.1f}", f"{right['a']:.1f}",
+                         points(right["difference"], right["low"], right["high"]), f"{right['p']:.2g}", verdict])
+    return table(["model", "questions", "row", "right [%]:", "full precision [%]:", "difference [points]:", "p:", "verdict"], rows)
 
 
 def lines_of_limit(claim, evidence, verdicts):
@@ -119,14 +122,37 @@ def lines_of_size(claim, evidence, verdicts):
 
 
 def lines_of_error(claim, evidence, verdicts):
-    pair, rows = claim["error"], []
+    rows = []
     for model in evidence.models:
-        n, n_smaller, one, other = evidence.errors(model, pair["a"], pair["b"])
-        if n:
-            verdict = "confirmed" if n_smaller == n else "contradicted" if n_smaller == 0 else "open"
-            verdicts.append((model, "as claimed", verdict))
-            rows.append([model, pair["a"], f"{one:.3f}", pair["b"], f"{other:.3f}", f"{n_smaller} of {n}", verdict])
-    return table(["model", "A", "relative error:", "B", "relative error:", "windows in which A's is smaller:", "verdict"], rows)
+        for pair in claim["error"]:
+            n, n_smaller, one, other = evidence.errors(model, pair["a"], pair["b"])
+            if n:
+                verdict = "confirmed" if n_smaller == n else "contradicted" if n_smaller == 0 else "open"
+                verdicts.append((model, "as claimed" if len(claim["error"]) == 1 else f"against {pair['b']}", verdict))
+                rows.append([model, evidence.sized(model, pair["a"]), f"{one:.3f}", evidence.sized(model, pair["b"]), f"{other:.3f}",
+                             f"{n_smaller} of {n}", verdict])
+    return table(["model", "A (size)", "relative error:", "B (size)", "relative error:", "windows in which A's is smaller:", "verdict"], rows)
+
+
+def slope_of(drawn):
+    """Least squares of log y by log x"""
+    xs, ys = ([math.log(value) for value in values] for values in zip(*drawn))
+    mean_x, mean_y = statistics.mean(xs), statistics.mean(ys)
+    return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys)) / sum((x - mean_x) ** 2 for x in xs)
+
+
+def lines_of_slope(claim, evidence, verdicts):
+    rule, lines = claim["slope"], []
+    for model, of_row in evidence.medians_of_layers(rule["rows"], rule["measure"]).items():
+        drawn = sorted((float(row.split()[0]), value ** 0.5) for row, value in of_row.items())
+        slope = slope_of(drawn)
+        verdict = "confirmed" if abs(slope - rule["slope"]) <= SLOPE_WITHIN else "contradicted"
+        verdicts.append((model, "as claimed", verdict))
+        lines.append([model, *(f"{y:.2f}" for _, y in drawn), f"{slope:.2f}", f"{rule['slope']} within {SLOPE_WITHIN}", verdict])
+    if not lines:
+        return []
+    return ["", f"Relative error of {rule['of']}, by row:"] + table(
+        ["model", *(f"{x:.0f}:" for x, _ in drawn), "slope:", "claimed:", "verdict"], lines)
 
 
 def names(models):
@@ -141,15 +167,16 @@ def summary(verdicts, claim):
     if not verdicts:
         return "open"
     texts = []
-    has_answers = any(what.startswith("GSM8K") for _, what, _ in verdicts)
-    for what in sorted(dict.fromkeys(what for _, what, _ in verdicts), key=lambda what: what.startswith("GSM8K")):
+    of_answers = lambda what: what.split(",")[0] in QUESTIONS
+    has_answers = any(of_answers(what) for _, what, _ in verdicts)
+    for what in sorted(dict.fromkeys(what for _, what, _ in verdicts), key=of_answers):
         of = [(model, verdict) for model, each, verdict in verdicts if each == what]
         words = list(dict.fromkeys(verdict for _, verdict in of))
         said = words[0] if len(words) == 1 else ", ".join(
             f"{word} on {names(model for model, verdict in of if verdict == word)}" for word in words)
-        if len(words) == 1 and {model for model, _ in of} != {model for model, each, _ in verdicts if each.startswith("GSM8K") == what.startswith("GSM8K")}:
+        if len(words) == 1 and {model for model, _ in of} != {model for model, each, _ in verdicts if of_answers(each) == of_answers(what)}:
             said += f" on {names(model for model, _ in of)}"
-        heading = what if what.startswith("GSM8K") or not has_answers else "KL" if what == "as claimed" else f"KL, {what}"
+        heading = what if of_answers(what) or not has_answers else "KL" if what == "as claimed" else f"KL, {what}"
         texts.append(said if heading == "as claimed" else f"{heading}: {said}")
     return "; ".join(texts)
 
@@ -164,7 +191,7 @@ def page(claims, evidence):
             n += 1
             verdicts = []
             lines = lines_of_claim(claim, evidence, found, verdicts)
-            for kind, write in (("limit", lines_of_limit), ("size", lines_of_size), ("error", lines_of_error)):
+            for kind, write in (("limit", lines_of_limit), ("size", lines_of_size), ("error", lines_of_error), ("slope", lines_of_slope)):
                 if kind in claim:
                     lines += write(claim, evidence, verdicts)
             said = summary(verdicts, claim)
@@ -179,5 +206,7 @@ def page(claims, evidence):
     with open(os.path.join(HERE, "claims_head.md")) as file:
         head = file.read().format(models=", ".join(evidence.models), windows=windows, n_claims=n, n_comparisons=n_comparisons,
                                   length=f"{LENGTH:,}", most_points=MOST_POINTS,
-                                  questions=", ".join(f"{evidence.n_questions(model)} on {model}" for model in evidence.answering))
+                                  **{f"{questions.lower()}_questions": ", ".join(
+                                      f"{evidence.n_questions(model, questions)} on {model}" for model in evidence.answering[questions])
+                                     for questions in QUESTIONS})
     return head + "\n".join(["| | paper | claim | verdict |", "|--:|---|---|---|", *contents, *parts]) + "\n"

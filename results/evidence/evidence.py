@@ -1,11 +1,13 @@
 """The rows of the shards, as the pages ask for them."""
 import json
 import sqlite3
+import statistics
 import subprocess
 
 TASKS = "likelihood/sources/*"
 LENGTH = 2048
-ANSWERS, RULE = "gsm8k/cot8", "first_answer"
+GSM8K, BBH = "GSM8K", "BBH"
+QUESTIONS = {GSM8K: ("gsm8k/cot8", "first_answer"), BBH: ("bbh/*", "gear")}  # tasks and the rule that reads answers
 FULL = "full precision"
 SURE = 0.05  # p after Holm
 
@@ -17,9 +19,10 @@ class Evidence:
         self.models = [model for (model,) in self.rows.execute(
             "SELECT model FROM cell WHERE task LIKE 'likelihood/sources/%' AND kind = 'eval' GROUP BY 1"
             " ORDER BY min(model_json ->> '$.shape.n_layers'), 1")]
-        self.answering = [model for (model,) in self.rows.execute(
-            "SELECT model FROM cell WHERE task = ? AND kind = 'eval' GROUP BY 1 ORDER BY 1", (ANSWERS,))]
-        self.any_models = list(dict.fromkeys(self.models + self.answering))
+        self.answering = {questions: [model for (model,) in self.rows.execute(
+            "SELECT model FROM cell WHERE task GLOB ? AND kind = 'eval' GROUP BY 1 ORDER BY 1", (tasks,))]
+            for questions, (tasks, _) in QUESTIONS.items()}
+        self.any_models = list(dict.fromkeys(self.models + sum(self.answering.values(), [])))
         self.paired = {}
         self.begin_page()
 
@@ -47,34 +50,40 @@ class Evidence:
                 "high": found["high [nats]"], "p": found["p"], "windows": found["windows"]}
         return self.compared[model, a, b]
 
-    def answers_against(self, model, a):
-        """{b: row of `kvc compare`} of every row on a's questions"""
-        if (model, a, ANSWERS) not in self.paired:
-            self.paired[model, a, ANSWERS] = {row["B"]: row for row in self.told(
-                "compare", self.database, "--baseline", a, "--model", model, "--task", ANSWERS, "--extractor", RULE, "--paired-only")}
-        return self.paired[model, a, ANSWERS]
+    def answers_against(self, model, a, questions):
+        """{b: row of `kvc compare`} of every row on a's questions, those of several tasks as one"""
+        if (model, a, questions) not in self.paired:
+            tasks, rule = QUESTIONS[questions]
+            self.paired[model, a, questions] = {row["B"]: row for row in self.told(
+                "compare", self.database, "--baseline", a, "--model", model, "--task", tasks, "--pooled", "--extractor", rule, "--paired-only")}
+        return self.paired[model, a, questions]
 
-    def answers(self, model, a, b):
+    def answers(self, model, a, b, questions=GSM8K):
         """{"a", "b": right answers in %, "difference", "low", "high": of b less a, in points, "p", "changed": answers of which one alone is
         right}; None: not run"""
-        key = (model, a, b, ANSWERS)
+        key = (model, a, b, questions)
         if key not in self.compared:
-            found = self.answers_against(model, a).get(b) if model in self.answering else None
+            found = self.answers_against(model, a, questions).get(b) if model in self.answering[questions] else None
             self.compared[key] = found and {
                 "a": found["score A [%]"], "b": found["score B [%]"], "difference": found["difference [points]"], "low": found["low [points]"],
                 "high": found["high [points]"], "p": found["p"], "changed": found["regressed"] + found["improved"]}
         return self.compared[key]
 
-    def answer_rows(self, model):
+    def every_answer(self, model, a, b):
+        """{questions: answers} of those that both rows have been asked"""
+        return {questions: found for questions in QUESTIONS if (found := self.answers(model, a, b, questions))}
+
+    def answer_rows(self, model, questions=GSM8K):
         """[{"label", "size": KV at the end of its answers in % of 16 bits, "right", "low", "high": %, "n"}] in the experiment's order"""
+        tasks, rule = QUESTIONS[questions]
         return self.told("query", "--db", self.database, (
             "SELECT e.label, 100.0 * sum(s.kv_bytes) / sum(s.kv_bytes_fp16) AS size, 100.0 * avg(r.value) AS right,"
             " 100.0 * score_low(r.value) AS low, 100.0 * score_high(r.value) AS high, count(*) AS n FROM cell AS c JOIN experiment_cell AS e"
             " ON e.cell_key = c.key JOIN sample AS s ON s.cell_key = c.key JOIN score AS r ON r.cell_key = c.key AND r.sample = s.sample"
-            f" WHERE c.model = '{model}' AND c.task = '{ANSWERS}' AND r.extractor = '{RULE}' GROUP BY e.label ORDER BY min(e.position)"))
+            f" WHERE c.model = '{model}' AND c.task GLOB '{tasks}' AND r.extractor = '{rule}' GROUP BY e.label ORDER BY min(e.position)"))
 
-    def n_questions(self, model):
-        return max((row["n"] for row in self.answer_rows(model)), default=0)
+    def n_questions(self, model, questions=GSM8K):
+        return max((row["n"] for row in self.answer_rows(model, questions)), default=0)
 
     def all_rows(self, model):
         """{row: (KL, low, high)} of every row that differs from full precision, in nats"""
@@ -94,6 +103,15 @@ class Evidence:
     def sized(self, model, row):
         size = self.size(model, row)
         return f"{row} ({size:.1f} %)" if size is not None else row
+
+    def medians_of_layers(self, rows, measure):
+        """{model: {row: the median layer's mean of a probe's measure}} of rows whose name fits the pattern"""
+        of_layer = {}
+        for model, row, value in self.rows.execute(
+                "SELECT c.model, e.label, avg(p.value) FROM probe AS p JOIN cell AS c ON c.key = p.cell_key JOIN experiment_cell AS e"
+                " ON e.cell_key = c.key WHERE e.label GLOB ? AND p.measure = ? GROUP BY 1, 2, p.layer ORDER BY 1", (rows, measure)):
+            of_layer.setdefault(model, {}).setdefault(row, []).append(value)
+        return {model: {row: statistics.median(values) for row, values in of.items()} for model, of in of_layer.items()}
 
     def errors(self, model, a, b):
         """Windows, and those in which a's mean error of K and V is smaller"""

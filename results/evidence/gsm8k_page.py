@@ -3,7 +3,7 @@ import os
 
 import yaml
 
-from evidence import ANSWERS, FULL, RULE, SURE, adjust, points, table
+from evidence import FULL, GSM8K, QUESTIONS, SURE, adjust, points, table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Rows of GEAR's Table 1 with these settings.
@@ -36,7 +36,7 @@ def lines_of_model(evidence, model):
 
 def lines_of_pairs(evidence):
     rows = []
-    for model in evidence.answering:
+    for model in evidence.answering[GSM8K]:
         for a, b in PAIRS:
             found = evidence.answers(model, a, b)
             if found:
@@ -48,9 +48,9 @@ def lines_of_pairs(evidence):
 
 def lines_of_power(evidence):
     """What the questions can show of each row against full precision"""
-    rows = []
-    for model in evidence.answering:
-        for row in evidence.told("power", evidence.database, "--baseline", FULL, "--model", model, "--task", ANSWERS, "--extractor", RULE,
+    rows, (task, rule) = [], QUESTIONS[GSM8K]
+    for model in evidence.answering[GSM8K]:
+        for row in evidence.told("power", evidence.database, "--baseline", FULL, "--model", model, "--task", task, "--extractor", rule,
                                  "--paired-only", "--difference", "5"):
             detectable = row["detectable [points]"]
             rows.append([model, row["compressor"], str(row["n"]), f"{row['discordant [%]']:.1f}", f"{detectable:.1f}" if detectable else "",
@@ -60,10 +60,10 @@ def lines_of_power(evidence):
 
 def page(evidence):
     evidence.begin_page()
-    compared = [evidence.answers(model, FULL, row["label"]) for model in evidence.answering for row in evidence.answer_rows(model)]
-    compared += [evidence.answers(model, a, b) for model in evidence.answering for a, b in PAIRS]
+    compared = [evidence.answers(model, FULL, row["label"]) for model in evidence.answering[GSM8K] for row in evidence.answer_rows(model)]
+    compared += [evidence.answers(model, a, b) for model in evidence.answering[GSM8K] for a, b in PAIRS]
     n_comparisons = adjust([each for each in compared if each])
     with open(os.path.join(HERE, "gsm8k_head.md")) as file:
         text = file.read().format(n_comparisons=n_comparisons, pairs="\n".join(lines_of_pairs(evidence)).strip(),
                                   power="\n".join(lines_of_power(evidence)).strip())
-    return text + "\n".join(line for model in evidence.answering for line in lines_of_model(evidence, model)) + "\n"
+    return text + "\n".join(line for model in evidence.answering[GSM8K] for line in lines_of_model(evidence, model)) + "\n"

@@ -27,8 +27,8 @@ from evidence import Evidence
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-# Shards of other.md alone: their rows are settings of the windows and questions that the other pages rank.
-APART = ("accumulated", "lambada", "needles", "seeds")
+# Shards of other.md alone: tasks that the other pages do not read, or other settings of their windows.
+APART = ("accumulated", "chat", "lambada", "longbench", "needles", "ruler", "seeds")
 
 
 def keep_one_cell_a_row(rows):
@@ -62,7 +62,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder, open(os.path.join(HERE, "claims.yaml")) as file:
         evidence, others = (Evidence(arguments.program, arguments.database or merged(arguments.program, folder, apart)) for apart in (False, True))
         pages = {"docs/claims.md": claims_page.page(yaml.safe_load(file), evidence), "results/evidence/kl.md": kl_page.page(evidence),
-                 "results/evidence/gsm8k.md": gsm8k_page.page(evidence), "results/evidence/other.md": other_page.page(others)}
+                 "results/evidence/gsm8k.md": gsm8k_page.page(evidence), "results/evidence/other.md": other_page.page(others, evidence)}
         if not arguments.check:
             kl_page.draw(evidence, folder, os.path.join(ROOT, "docs", "images"))
     for name, text in pages.items():

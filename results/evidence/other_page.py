@@ -4,33 +4,42 @@ import os
 from evidence import FULL, adjust, nats, points, table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LAMBADA = "lambada/after_512"
+RULES = {"lambada/after_512": "greedy", "gsm8k/chat0": "number"}  # of tasks that have several scores; BBH's first is GEAR's
 JOINED = "FROM cell AS c JOIN experiment_cell AS e ON e.cell_key = c.key JOIN sample AS s ON s.cell_key = c.key"
 
 
-def lambada(evidence):
+def scores(evidence, model, task, rule):
+    return evidence.told("query", "--db", evidence.database, (
+        "SELECT e.label, 100.0 * sum(s.kv_bytes) / sum(s.kv_bytes_fp16) AS size, 100.0 * avg(r.value) AS score,"
+        " 100.0 * score_low(r.value) AS low, 100.0 * score_high(r.value) AS high, count(*) AS n, avg(s.n_prompt_tokens) AS prompt"
+        f" {JOINED} JOIN score AS r ON r.cell_key = c.key AND r.sample = s.sample AND r.extractor = '{rule}'"
+        f" WHERE c.model = '{model}' AND c.task = '{task}' GROUP BY e.label ORDER BY min(e.position)"))
+
+
+def answers(evidence, experiment):
+    """A table for each task and model of an experiment: its rows' scores, and what they lose to full precision on the same questions"""
     lines, compared = [], []
-    models = [model for (model,) in evidence.rows.execute("SELECT DISTINCT model FROM cell WHERE task = ? ORDER BY 1", (LAMBADA,))]
-    for model in models:
+    for model, task, its_rule in evidence.rows.execute(
+            "SELECT c.model, c.task, min(r.extractor) FROM cell AS c JOIN experiment_cell AS e ON e.cell_key = c.key JOIN score AS r"
+            " ON r.cell_key = c.key WHERE e.experiment = ? GROUP BY 1, 2 ORDER BY min(r.sample), 1, 2", (experiment,)).fetchall():
+        rule = RULES.get(task, its_rule)
         losses = {row["B"]: {"p": row["p"], "row": row} for row in evidence.told(
-            "compare", evidence.database, "--baseline", FULL, "--model", model, "--task", LAMBADA, "--paired-only")}
-        compared.append((model, losses))
-    adjust([each for _, losses in compared for each in losses.values()])
-    for model, losses in compared:
-        rows = []
-        for row in evidence.told("query", "--db", evidence.database, (
-                "SELECT e.label, 100.0 * sum(s.kv_bytes) / sum(s.kv_bytes_fp16) AS size, 100.0 * avg(r.value) AS right,"
-                f" 100.0 * score_low(r.value) AS low, 100.0 * score_high(r.value) AS high, count(*) AS n {JOINED}"
-                " JOIN score AS r ON r.cell_key = c.key AND r.sample = s.sample AND r.extractor = 'greedy'"
-                f" WHERE c.model = '{model}' AND c.task = '{LAMBADA}' GROUP BY e.label ORDER BY min(e.position)")):
+            "compare", evidence.database, "--baseline", FULL, "--model", model, "--task", task, "--extractor", rule, "--paired-only")}
+        seen = {row["compressor"]: row["detectable [points]"] for row in evidence.told(
+            "power", evidence.database, "--baseline", FULL, "--model", model, "--task", task, "--extractor", rule, "--paired-only")}
+        compared.append((model, task, rule, losses, seen))
+    adjust([each for *_, losses, _ in compared for each in losses.values()])
+    for model, task, rule, losses, seen in compared:
+        rows, found = [], scores(evidence, model, task, rule)
+        for row in found:
             loss = losses.get(row["label"])
-            found = loss and loss["row"]
-            rows.append([row["label"], f"{row['size']:.1f}", f"{row['right']:.1f} [{row['low']:.1f}, {row['high']:.1f}]",
-                         points(found["difference [points]"], found["low [points]"], found["high [points]"]) if found else "",
-                         f"{loss['p']:.2g}" if found else "", str(found["regressed"] + found["improved"]) if found else ""])
-            n = row["n"]
-        lines += ["", f"**{model}**, {n} questions:"] + table(
-            ["row", "KV size [%]:", "right [%]:", "less full precision [points]:", "p:", "answers that change:"], rows)
+            of = loss and loss["row"]
+            rows.append([row["label"], f"{row['size']:.1f}", f"{row['score']:.1f} [{row['low']:.1f}, {row['high']:.1f}]",
+                         points(of["difference [points]"], of["low [points]"], of["high [points]"]) if of else "",
+                         f"{loss['p']:.2g}" if of else "", str(of["regressed"] + of["improved"]) if of else "",
+                         f"{seen[row['label']]:.1f}" if seen.get(row["label"]) else ""])
+        lines += ["", f"**{task}**, {model}, {max(row['n'] for row in found)} questions of {found[0]['prompt']:,.0f} tokens in the mean:"]
+        lines += table(["row", "KV size [%]:", "score [%]:", "less full precision [points]:", "p:", "scores that change:", "seen with power 0.8 [points]:"], rows)
     return lines
 
 
@@ -64,7 +73,37 @@ def seeds(evidence):
     return table(["row", "seed 1:", "seed 2:", "seed 3:", "range [%]:"], rows)
 
 
-def page(evidence):
+LAST = 64  # tokens, which both tasks of `accumulated` score
+PARTS = (("64 to 511", 64, 512), ("512 to 1,983", 512, 2048 - LAST))
+
+
+def accumulated(evidence):
+    """KL of the same tokens after an exact prefill and after decoding, and of the tokens that were decoded before"""
+    def kl(label, task, first, end):
+        (mean, n), = evidence.rows.execute(
+            "SELECT sum(l.kl) / sum(l.n_tokens), count(DISTINCT l.sample) FROM cell AS c JOIN experiment_cell AS e ON e.cell_key = c.key JOIN"
+            " likelihood AS l ON l.cell_key = c.key WHERE e.experiment = 'evidence_accumulated' AND e.label = ? AND c.task LIKE ? AND"
+            " l.position >= ? AND l.position < ?", (label, task, first, end))
+        return mean, n
+    def size(label, task):
+        return evidence.rows.execute(
+            f"SELECT 100.0 * sum(s.kv_bytes) / sum(s.kv_bytes_fp16) {JOINED} WHERE e.experiment = 'evidence_accumulated' AND e.label = ? AND"
+            " c.task LIKE ?", (label, task)).fetchone()[0]
+    rows = []
+    for label, in evidence.rows.execute("SELECT label FROM experiment_cell WHERE experiment = 'evidence_accumulated' AND label <> ? GROUP BY 1"
+                                        " ORDER BY min(position)", (FULL,)).fetchall():
+        (exact, n), (decoded, n_decoded) = kl(label, "likelihood/%", 2048 - LAST, 2048), kl(label, "pseudo_decode/%", 2048 - LAST, 2048)
+        if exact is not None and decoded is not None and n == n_decoded:
+            rows.append([label, str(n), f"{size(label, 'likelihood/%'):.1f}", nats(exact), f"{size(label, 'pseudo_decode/%'):.1f}", nats(decoded),
+                         f"{decoded / exact:.2f}",
+                         *(nats(kl(label, "pseudo_decode/%", first, end)[0]) for _, first, end in PARTS)])
+    return table(["row", "windows:", "KV size [%]:", "KL after an exact prefill:", "KV size [%]:", "KL after decoding:", "ratio:", *(f"tokens {name}:" for name, *_ in PARTS)], rows)
+
+
+def page(evidence, of_claims):
+    """of_claims: the rows that docs/claims.md rests on, which has Big-Bench Hard, too"""
     evidence.begin_page()
     with open(os.path.join(HERE, "other_head.md")) as file:
-        return file.read().format(**{each.__name__: "\n".join(each(evidence)) for each in (lambada, needles, seeds)})
+        return file.read().format(bbh="\n".join(answers(of_claims, "evidence_bbh")),
+                                  **{name: "\n".join(answers(evidence, f"evidence_{name}")) for name in ("lambada", "chat", "ruler", "longbench")},
+                                  **{each.__name__: "\n".join(each(evidence)) for each in (needles, accumulated, seeds)})

@@ -28,7 +28,7 @@ def main(database, name, first=0):
         shard.execute("UPDATE token_likelihood SET tokens_json = '[]'")
         shard.execute("PRAGMA journal_mode = DELETE")
         shard.execute("VACUUM")
-        counts = shard.execute("SELECT count(*), sum(status <> 'ok') FROM sample").fetchone()
+        counts = shard.execute("SELECT count(*), ifnull(sum(status <> 'ok'), 0) FROM sample").fetchone()
         models = [row[0] for row in shard.execute("SELECT DISTINCT model FROM cell ORDER BY 1")]
         shard.close()
         with open(copy, "rb") as file:
