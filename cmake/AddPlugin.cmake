@@ -20,7 +20,8 @@ function(kvc_add_plugin name)
   target_link_options(plugin_${name} PRIVATE -Wl,--version-script=${KVC_PLUGIN_EXPORTS} -Wl,--no-undefined)
   if(TARGET kvc_pch)  # one of kvc's own
     set_target_properties(plugin_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${KVC_PLUGIN_DIR}
-                                                    BUILD_RPATH ${CMAKE_BINARY_DIR}/lib)
+                                                    BUILD_WITH_INSTALL_RPATH ON
+                                                    INSTALL_RPATH "$ORIGIN/../lib:$ORIGIN/../..")
     target_precompile_headers(${objects} REUSE_FROM kvc_pch)
     set_property(GLOBAL APPEND PROPERTY KVC_PLUGINS plugin_${name})
   else()

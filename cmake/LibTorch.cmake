@@ -28,6 +28,13 @@ target_include_directories(kvc_torch SYSTEM INTERFACE ${KVC_TORCH_PACKAGE}/inclu
 target_link_libraries(kvc_torch INTERFACE ${KVC_TORCH_PACKAGE}/lib/libtorch_cpu.so ${KVC_TORCH_PACKAGE}/lib/libc10.so)
 # at::parallel_for is a template: compiled without OpenMP it is a plain loop. The runtime is the one LibTorch brings.
 target_compile_options(kvc_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+# Messages of LibTorch's headers name their file: the same binary wherever it lies. ccache makes the folder relative.
+file(RELATIVE_PATH torch_from_build ${CMAKE_BINARY_DIR} ${KVC_TORCH_PACKAGE})
+foreach(folder ${KVC_TORCH_PACKAGE} ${torch_from_build})
+  target_compile_options(kvc_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${folder}=torch>)
+endforeach()
 target_link_libraries(kvc_torch INTERFACE ${KVC_TORCH_PACKAGE}/lib/libgomp.so.1)
-# libtorch_cpu finds the CUDA runtime beside itself at run time; the linker need not.
-target_link_options(kvc_torch INTERFACE -Wl,-rpath,${KVC_TORCH_PACKAGE}/lib -Wl,--allow-shlib-undefined)
+# libtorch_cpu finds the CUDA runtime beside itself at run time; the linker need not. What a program loads that has
+# LibTorch already names no folder of it.
+target_link_options(kvc_torch INTERFACE -Wl,--allow-shlib-undefined
+                    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:BUILD_WITH_INSTALL_RPATH>>>:-Wl,-rpath,${KVC_TORCH_PACKAGE}/lib>)

@@ -14,11 +14,12 @@ endforeach()
 install(FILES ${CMAKE_BINARY_DIR}/package/kvcConfig.cmake ${package}/kvcConfigVersion.cmake cmake/LibTorch.cmake
               cmake/AddPlugin.cmake cmake/plugin.exports DESTINATION lib/cmake/kvc)
 
-# Links carry the way to LibTorch themselves (LibTorch.cmake).
+# Links carry the way to LibTorch themselves (LibTorch.cmake). Plugins and what they link are the same files in the build
+# folder, in a package and in another checkout, since a cell's key has their hashes.
 get_property(plugins GLOBAL PROPERTY KVC_PLUGINS)
-set_target_properties(kvc kvc_quant kvc_contain PROPERTIES INSTALL_RPATH "$ORIGIN")
+set_target_properties(kvc kvc_quant PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+set_target_properties(kvc_contain PROPERTIES INSTALL_RPATH "$ORIGIN")
 set_target_properties(program PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
-set_target_properties(${plugins} PROPERTIES INSTALL_RPATH "$ORIGIN/../..")
 install(TARGETS kvc kvc_quant kvc_contain kvc_functions program RUNTIME DESTINATION bin LIBRARY DESTINATION lib)
 set(man ${CMAKE_BINARY_DIR}/package/kvc.1)
 add_custom_command(OUTPUT ${man} COMMAND program page man > ${man} DEPENDS program VERBATIM)
