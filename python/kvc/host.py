@@ -12,6 +12,7 @@ import resource
 import signal
 import struct
 import sys
+import sysconfig
 import traceback
 import types
 import warnings
@@ -35,6 +36,11 @@ K, V, SHARED = 0, 1, 2
 SYS_FUTEX, FUTEX_WAIT, FUTEX_WAKE = {"x86_64": (202, 0, 1), "aarch64": (98, 0, 1)}[os.uname().machine]
 
 libc = ctypes.CDLL(None, use_errno=True)
+
+
+def contents_of(file):
+    with open(file, "rb") as opened:
+        return opened.read()
 
 
 class Torch:
@@ -309,8 +315,7 @@ class Host:
         if self.numbers[1] > 0:
             resource.setrlimit(resource.RLIMIT_DATA, (self.numbers[1], self.numbers[1]))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        with open(self.file, "rb") as file:
-            source = file.read()
+        source = contents_of(self.file)
         if said["sha256"] and hashlib.sha256(source).hexdigest() != said["sha256"]:
             raise Refused(f"{self.file}: the file was replaced since the run began")
         tree = ast.parse(source, self.file)
@@ -344,7 +349,22 @@ class Host:
             "source": self.cls.source, "deviations": self.cls.deviations, "capabilities": capabilities,
             "options": [{"name": key, "type": each.type, "default": each.default, "allowed": each.allowed,
                          "help": each.help or "no description"} for key, each in self.known.items()],
-            "runtime": f"Python {sys.version.split()[0]}, {self.arrays.name}"})
+            "runtime": ", ".join([f"Python {sys.version.split()[0]}", self.arrays.name] + self.imported_files())})
+
+    def imported_files(self):
+        """"name.py SHA-256" of kvc's own files and of those that the compressor imported from its folder, for the key of
+        its cells. Installed packages are not among them."""
+        own, kvc = (os.path.join(os.path.dirname(os.path.realpath(file)), "") for file in (self.file, __file__))
+        installed = os.path.join(os.path.realpath(sysconfig.get_path("stdlib")), "")
+        named = {}
+        for file in {getattr(module, "__file__", None) for module in list(sys.modules.values())} - {None}:
+            file = os.path.realpath(file)
+            if file.startswith(kvc):
+                named["kvc/" + file[len(kvc):]] = file
+            elif file.startswith(own) and not file.startswith(installed) and "-packages/" not in file[len(own):]:
+                named[file[len(own):]] = file
+        named.pop(os.path.basename(self.file), None)
+        return [f"{name} {hashlib.sha256(contents_of(named[name])).hexdigest()}" for name in sorted(named)]
 
     def import_arrays(self, tree):
         """torch or NumPy, where the file names it: when they are imported they look at the machine, in ways that a

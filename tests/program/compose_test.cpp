@@ -55,13 +55,19 @@ TEST(Compose, RecordsTheWholeCompositionAndAllItsBinaries) {
   EXPECT_EQ(text_of(store, "SELECT options_json FROM cell WHERE plugin = 'full/rtn'"),
             R"({"rules":{"default":{"full":{"dtype":"fp16"}},"where":[{"layers":["2-3"],"use":{"rtn":{"bits":8,)"
             R"("precision":"real","scope":"token"}}}]}})");
-  const auto hash = [](const char* name) {
-    return sha256_file(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (std::string(name) + ".so"));
+  const std::filesystem::path build = KVC_BINARY_DIR;
+  const auto libraries = concat("libkvc.so ", sha256_file(build / "lib/libkvc.so"), ", libkvc_quant.so ",
+                                sha256_file(build / "lib/libkvc_quant.so"));
+  const auto hash = [&](const char* name) {
+    return sha256_hex(concat(sha256_file(build / "plugins" / concat(name, ".so")), "\n", libraries));
   };
   EXPECT_EQ(text_of(store, "SELECT plugin_sha256 FROM cell WHERE plugin = 'snapkv+kivi'"),
             hash("snapkv") + "+" + hash("kivi"));
   EXPECT_EQ(text_of(store, "SELECT options_label FROM cell WHERE plugin = 'snapkv+kivi'"),
             "snapkv capacity 64 + kivi bits 2");
+  const auto isolated = run_program(folder, {"run", file.string(), "--db", database, "--set", "isolation=process"});
+  EXPECT_EQ(isolated.exit_code, 0) << isolated.err;
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM cell"), 2) << "the process is no part of a key";
   EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample WHERE paper_bytes IS NULL"), 2);  // the chain's
 }
 

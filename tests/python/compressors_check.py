@@ -65,6 +65,11 @@ def run(folder, text, env):
     return done
 
 
+def sha256_of(file):
+    with open(file, "rb") as opened:
+        return hashlib.sha256(opened.read()).hexdigest()
+
+
 def rows(folder, columns):
     database = sqlite3.connect(os.path.join(folder, "r.sqlite"))
     return database.execute(f"SELECT plugin, task, sample, {columns} FROM sample JOIN cell ON key = cell_key").fetchall()
@@ -90,16 +95,34 @@ def check_examples(env):
             assert all(abs(a - b) <= 1e-6 * max(a, 1e-9) for a, b in zip(errors, other_errors)), (plugin, errors, other_errors)
             n_compared += 1
         assert n_compared == 18, n_compared
-        # Another torch is another cell.
-        file = os.path.join(examples, "kivi.py")
+        # Another torch is another cell, and another kvc package.
         said = subprocess.run([env["KVC_PYTHON"], "-c", "import sys, torch; print(f'Python {sys.version.split()[0]}, torch {torch.__version__}')"],
                               capture_output=True, text=True, check=True).stdout.strip()
-        with open(file, "rb") as source:
-            expected = hashlib.sha256(f"{hashlib.sha256(source.read()).hexdigest()}\n{said}".encode()).hexdigest()
+        for name in ("__init__.py", "compressor.py", "host.py"):
+            said += f", kvc/{name} {sha256_of(os.path.join(SOURCES, 'python', 'kvc', name))}"
+        file = os.path.join(examples, "kivi.py")
+        expected = hashlib.sha256(f"{sha256_of(file)}\n{said}".encode()).hexdigest()
         database = sqlite3.connect(os.path.join(folder, "r.sqlite"))
         stored = {row[0] for row in database.execute("SELECT plugin_sha256 FROM cell WHERE plugin = 'kivi.py'")}
         assert stored == {expected}, (stored, expected, said)
     print("examples equal their plugins in", n_compared, "samples")
+
+
+def check_imported_file(env):
+    """A file that the compressor imports from its folder is part of what computes its cells."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = json.dumps({"name": "x", "model": "models/demo", "tasks": ["demo/arithmetic"], "limit": 1, "sizes": [],
+                           "compressors": [os.path.join(folder, "mine.py")]})
+        with open(os.path.join(SOURCES, "python", "examples", "kivi.py")) as example, \
+                open(os.path.join(folder, "mine.py"), "w") as mine:
+            mine.write("import helper\n" + example.read())
+        for n_cells, helper in ((1, "A = 1\n"), (1, "A = 1\n"), (2, "A = 22\n")):
+            with open(os.path.join(folder, "helper.py"), "w") as file:
+                file.write(helper)
+            done = run(folder, text, env)
+            assert done.returncode == 0, done.stderr
+            stored = sqlite3.connect(os.path.join(folder, "r.sqlite")).execute("SELECT count(*) FROM cell").fetchone()[0]
+            assert stored == n_cells, (stored, n_cells, helper)
 
 
 ATTENDS = """    def attend(self, q):
@@ -162,6 +185,7 @@ def main():
     env = dict(os.environ, KVC_PYTHON=sys.executable)
     check_examples(env)
     check_own_attention(env)
+    check_imported_file(env)
     check_bad(env)
 
 

@@ -392,7 +392,7 @@ class Host {
                  {"deviations", d.deviations},
                  {"capabilities", d.capabilities},
                  {"options", json::array()},
-                 {"runtime", ""}};
+                 {"runtime", library_->runtime()}};
     for (const auto& option : library_->describe_options()) {
       said["options"].push_back({{"name", option.name},
                                  {"type", option.type},

@@ -26,6 +26,8 @@ BuiltCompressor open_plugin(const CompressorChoice& written, const ModelShape& m
     built.part = {about.name, std::move(compressor), about.capabilities};
     built.stages = {{about.name, library.sha256(), "", built.resolved.dump()}};
     built.runtimes = {library.runtime()};
+    KVC_CHECK(written.runtime.empty() || built.runtimes[0] == written.runtime, written.file, ": computes with ",
+              built.runtimes[0], ", the run began with ", written.runtime, ": one of them was replaced");
     return built;
   });
 }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "hosted/shape_json.h"
+#include "plugin_loader/linked_libraries.h"
 #include "plugin_loader/option_values.h"
 #include "plugin_loader/plugin_trust.h"
 #include "text/files.h"
@@ -96,7 +97,9 @@ std::shared_ptr<const PluginLibrary::Described> PluginLibrary::describe(const Ho
   return described;
 }
 
-std::string PluginLibrary::runtime() const { return described_ ? described_->said.value("runtime", "") : ""; }
+std::string PluginLibrary::runtime() const {
+  return described_ ? described_->said.value("runtime", "") : linked_libraries(descriptor_);
+}
 
 std::vector<OptionDescription> PluginLibrary::describe_options() const {
   if (described_) {

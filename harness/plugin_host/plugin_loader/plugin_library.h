@@ -43,7 +43,9 @@ class PluginLibrary {
   const std::filesystem::path& file() const { return file_; }
   const PluginDescriptor& descriptor() const { return *descriptor_; }
   const std::string& sha256() const { return sha256_; }  // of the file
-  std::string runtime() const;  // what a Python file runs in: "Python 3.11.2, torch 2.11.0"; "": a shared library
+  // What else computes: of a Python file "Python 3.11.2, torch 2.11.0" and the files that it imported from its folder, of
+  // a shared library those that it links (linked_libraries.h).
+  std::string runtime() const;
 
   std::vector<OptionDescription> describe_options() const;
 

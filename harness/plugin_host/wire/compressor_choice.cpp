@@ -29,6 +29,6 @@ void from_json(const nlohmann::json& json, RuleScope& scope) {
 }
 
 KVC_DEFINE_JSON(CompressorChoice, plugin, options, where, kind, parts, scopes, block, n_exact, label, file, sha256,
-                in_own_process, python)
+                runtime, in_own_process, python)
 
 }  // namespace kvc

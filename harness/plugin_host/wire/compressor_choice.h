@@ -28,6 +28,7 @@ struct CompressorChoice {
   std::string label = {};              // names its row in tables; "": the plugin and its options do
   std::string file = {};               // the plugin's .so or .py, once it was looked for
   std::string sha256 = {};             // of that file then; "": whatever it is
+  std::string runtime = {};            // what else computed with it then (PluginLibrary); "": whatever it is
   bool in_own_process = false;         // of a plugin: its code runs in a process of its own
   std::string python = {};             // the interpreter of a plugin in Python; "": KVC_PYTHON, or python3
 };

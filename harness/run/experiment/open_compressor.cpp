@@ -136,14 +136,18 @@ json open_one(CompressorChoice choice, const CompressorPlace& place, Refused kep
   return opened;
 }
 
-void put_options(const json& options, size_t& next, CompressorChoice& choice) {
-  for (auto& part : choice.parts) put_options(options, next, part);
-  if (choice.kind == CompressorChoice::Kind::plugin) choice.options = options.at(next++);
+// Of each plugin, its options and what computes with it.
+void put_said(const json& said, size_t& next, CompressorChoice& choice) {
+  for (auto& part : choice.parts) put_said(said, next, part);
+  if (choice.kind != CompressorChoice::Kind::plugin) return;
+  choice.options = said.at("options").at(next);
+  choice.runtime = said.at("stages").at(next).at(2);
+  ++next;
 }
 
-// Of what computes: a plugin's file, and of one in Python the interpreter and the library of arrays, too.
-std::string hash_of(const CompressorChoice& plugin, const std::string& runtime) {
-  return runtime.empty() ? plugin.sha256 : sha256_hex(concat(plugin.sha256, "\n", runtime));
+// Of what computes: a plugin's file, and what it links or runs in.
+std::string hash_of(const CompressorChoice& plugin) {
+  return plugin.runtime.empty() ? plugin.sha256 : sha256_hex(concat(plugin.sha256, "\n", plugin.runtime));
 }
 
 // Each once, in order.
@@ -159,12 +163,12 @@ std::string joined_hashes(const std::vector<std::string>& of_plugins) {
 OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
   OpenedCompressor opened{found, {}, {}, said.at("refused")};
   size_t next = 0;
-  put_options(said.at("options"), next, opened.choice);
-  const auto plugins = plugins_of(found);
+  put_said(said, next, opened.choice);
+  const auto plugins = plugins_of(opened.choice);
   auto& record = opened.record;
   record.plugin = said.at("plugin");
   std::vector<std::string> hashes;
-  for (size_t i = 0; i < plugins.size(); ++i) hashes.push_back(hash_of(*plugins[i], said.at("stages").at(i).at(2)));
+  for (const auto* plugin : plugins) hashes.push_back(hash_of(*plugin));
   record.plugin_sha256 = joined_hashes(hashes);
   record.options_json = said.at("resolved").dump();
   record.options_label = composition_label(found);
