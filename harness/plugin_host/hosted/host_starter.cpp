@@ -1,6 +1,5 @@
 #include "hosted/host_starter.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -11,9 +10,9 @@
 #include <mutex>
 #include <optional>
 
+#include "hosted/kvc_library.h"
 #include "hosted/protocol.h"
 #include "hosted/starter_socket.h"
-#include "kvc/footprint.h"
 #include "text/program_paths.h"
 #include "wire/child_end.h"
 
@@ -87,18 +86,10 @@ Starter& starter() {
   return *starter;
 }
 
-// libkvc_contain.so lies next to libkvc.so.
-std::string containment_library() {
-  Dl_info about{};
-  static const char* (*const in_libkvc)(CacheTensor) = &to_string;
-  KVC_CHECK(::dladdr(reinterpret_cast<const void*>(in_libkvc), &about) != 0, "libkvc.so is not found");
-  return std::filesystem::absolute(about.dli_fname).replace_filename("libkvc_contain.so").string();
-}
-
 // The interpreter's own variables would lead it to other packages.
 std::vector<std::string> python_environment(const std::string& package) {
   std::vector<std::string> environment{"PYTHONPATH=" + package, "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1",
-                                       "KVC_CONTAIN=" + containment_library()};
+                                       "KVC_CONTAIN=" + kvc_library("libkvc_contain.so")};
   for (char** each = environ; *each; ++each) {
     const std::string entry = *each;
     if (!entry.starts_with("PYTHON") && !entry.starts_with("KVC_")) environment.push_back(entry);

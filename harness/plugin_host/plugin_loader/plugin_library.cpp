@@ -6,6 +6,7 @@
 #include <boost/dll/shared_library.hpp>
 #include <cstdlib>
 
+#include "hosted/kvc_library.h"
 #include "hosted/shape_json.h"
 #include "plugin_loader/linked_libraries.h"
 #include "plugin_loader/option_values.h"
@@ -19,14 +20,23 @@ namespace {
 
 constexpr const char* kSymbol = "kvc_plugin";
 
+// What plugins link and this program does not: once it is open, a plugin finds it wherever its own file lies.
+void open_what_plugins_link() {
+  KVC_CHECK(::dlopen(kvc_library("libkvc_quant.so").c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE), ::dlerror());
+}
+
 // The descriptor of a library that stays in the process, whoever closes it.
 const PluginDescriptor* open_for_ever(const std::filesystem::path& file) {
   namespace load_mode = boost::dll::load_mode;
   constexpr auto kStays = static_cast<load_mode::type>(RTLD_NODELETE);
   boost::dll::shared_library library;
   boost::dll::fs::error_code error;
+  open_what_plugins_link();
   library.load(file, error, load_mode::rtld_now | load_mode::rtld_local | kStays);
-  KVC_CHECK(!error, file.string(), ": not a shared library that can be opened: ", error.message());
+  if (error) {
+    const char* why = ::dlerror();  // names a library or a function that is missing
+    throw Error(concat(file.string(), ": not a shared library that can be opened: ", why ? why : error.message()));
+  }
   KVC_CHECK(library.has(kSymbol), file.string(), ": has no symbol ", kSymbol, "; does it have a KVC_PLUGIN line?");
   return library.get<const PluginDescriptor*>(kSymbol);
 }
