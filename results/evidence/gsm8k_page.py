@@ -26,11 +26,11 @@ def lines_of_model(evidence, model):
     of_paper, rows = printed(), []
     for row in evidence.answer_rows(model):
         loss = evidence.answers(model, FULL, row["label"])
-        rows.append([row["label"], f"{row['size']:.1f}", f"{row['right']:.1f} [{row['low']:.1f}, {row['high']:.1f}]",
+        rows.append([row["label"], str(row["n"]), f"{row['size']:.1f}", f"{row['right']:.1f} [{row['low']:.1f}, {row['high']:.1f}]",
                      points(loss["difference"], loss["low"], loss["high"]) if loss else "", f"{loss['p']:.2g}" if loss else "",
                      f"{loss['changed']}" if loss else "", *of_paper.get(row["label"], ["", ""])])
-    return ["", f"## {model}", "", f"{evidence.n_questions(model)} questions."] + table(
-        ["row", "KV size [%]:", "right [%]:", "less full precision [points]:", "p:", "answers that change:", "paper, KV size [%]:",
+    return ["", f"## {model}"] + table(
+        ["row", "questions:", "KV size [%]:", "right [%]:", "less full precision [points]:", "p:", "answers that change:", "paper, KV size [%]:",
          "paper, Llama-3-8B [%]:"], rows)
 
 
