@@ -126,10 +126,12 @@ def check_libraries(program):
     """What is linked is in the three wheels, in LibTorch's folder or the system's."""
     build = os.path.dirname(os.path.dirname(os.path.abspath(program)))
     files = [program, *glob.glob(os.path.join(build, "plugins", "*.so")), *glob.glob(os.path.join(build, "lib", "*.so"))]
-    found = set()
+    found, env = set(), dict(os.environ)
     for file in files:
-        told = subprocess.run(["ldd", file], text=True, capture_output=True, check=True).stdout
+        told = subprocess.run(["ldd", file], text=True, capture_output=True, check=True, env=env).stdout
         assert "not found" not in told, (file, told)
+        if file == program:  # what it loads finds LibTorch loaded
+            env["LD_LIBRARY_PATH"] = os.path.dirname(re.search(r"libtorch_cpu.so => (\S+)", told).group(1))
         found |= set(re.findall(r"=> (\S+/nvidia/\S+)", told))
     for path in found:
         site, _, name = os.path.realpath(path).partition("/site-packages/")
