@@ -396,7 +396,7 @@ def check_figures_of_readme():
     readme = " ".join(read("README.md").split())
     rows = [row_of(kl, qwen, name) for name in ("QJL", "KIVI 4 bits")]
     right = {name: float(row_of(answers, qwen, name)["right [%]"].split()[0]) for name in ("full precision", "QJL", "KIVI 4 bits")}
-    n = int(re.search(r"(\d+) questions\.", answers)[1])
+    n = int(row_of(answers, qwen, "full precision")["questions"])
     (lost, *bounds), (less, *of_less) = nats(rows[0]["KL"], 2), nats(rows[1]["KL"], 3)
     on_smollm2 = nats(row_of(kl, "smollm2-135m", "QJL")["KL"], 2)[0]
     for said in (f"QJL takes {float(rows[0]['size']):.0f} % of 16 bits and KIVI with 4 bits {float(rows[1]['size']):.0f} %",
