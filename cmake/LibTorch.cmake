@@ -23,16 +23,21 @@ message(STATUS "LibTorch ${KVC_TORCH_VERSION}: ${KVC_TORCH_PACKAGE}")
 if(TARGET kvc_torch)
   return()
 endif()
+# kvc_rename_folder(target scope folder renaming): how the target's messages name files of that folder, so that it is the
+# same binary wherever the folder lies; ccache makes folders relative to the build's. renaming follows the folder's path.
+function(kvc_rename_folder target scope folder renaming)
+  file(RELATIVE_PATH from_build ${CMAKE_BINARY_DIR} ${folder})
+  foreach(path ${folder} ${from_build})
+    target_compile_options(${target} ${scope} $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${path}${renaming}>)
+  endforeach()
+endfunction()
+
 add_library(kvc_torch INTERFACE)
 target_include_directories(kvc_torch SYSTEM INTERFACE ${KVC_TORCH_PACKAGE}/include)
 target_link_libraries(kvc_torch INTERFACE ${KVC_TORCH_PACKAGE}/lib/libtorch_cpu.so ${KVC_TORCH_PACKAGE}/lib/libc10.so)
 # at::parallel_for is a template: compiled without OpenMP it is a plain loop. The runtime is the one LibTorch brings.
 target_compile_options(kvc_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
-# Messages of LibTorch's headers name their file: the same binary wherever it lies. ccache makes the folder relative.
-file(RELATIVE_PATH torch_from_build ${CMAKE_BINARY_DIR} ${KVC_TORCH_PACKAGE})
-foreach(folder ${KVC_TORCH_PACKAGE} ${torch_from_build})
-  target_compile_options(kvc_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${folder}=torch>)
-endforeach()
+kvc_rename_folder(kvc_torch INTERFACE ${KVC_TORCH_PACKAGE} "=torch")
 target_link_libraries(kvc_torch INTERFACE ${KVC_TORCH_PACKAGE}/lib/libgomp.so.1)
 # libtorch_cpu finds the CUDA runtime beside itself at run time; the linker need not. What a program loads that has
 # LibTorch already names no folder of it.
