@@ -67,6 +67,18 @@ TEST_F(VerifyRun, OtherDataIsADifferenceAndAnotherBinaryANote) {
   EXPECT_NE(ended.out.find("\n1 differences\n"), std::string::npos) << ended.out;
 }
 
+TEST_F(VerifyRun, AnotherProcessorOrProgramIsANote) {
+  change("UPDATE cell_provenance SET provenance_json = json_set(provenance_json, '$.cpu', 'Z80')");
+  change(
+      "INSERT INTO cell_provenance SELECT cell_key, 'b', json_set(provenance_json, '$.cpu', '6502', '$.git', 'abc')"
+      " FROM cell_provenance");
+  const auto ended = verify(key("kivi"), {"--samples", "1"});
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_NE(ended.out.find("note: processor: stored 6502 and Z80, now "), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find("note: commit of kvc: stored "), std::string::npos) << ended.out;
+  EXPECT_EQ(ended.out.find("note: LibTorch: "), std::string::npos) << ended.out;
+}
+
 TEST_F(VerifyRun, TheSeedChoosesTheSamples) {
   const auto drawn = [&](const char* seed) {
     const auto out = verify(key("kivi"), {"--samples", "2", "--seed", seed}).out;

@@ -7,7 +7,8 @@
 
 namespace kvc {
 
-// Host, CPU, cores, memory, GPUs, system, compiler, LibTorch, build id, git state (KVC_GIT, set by the launcher, or else the commit of the build).
+// Host, CPU, cores, memory, GPUs, system, compiler, LibTorch, build id, git state (KVC_GIT, set by the launcher, or else
+// the commit of the build).
 nlohmann::json provenance();
 // The same, and the experiment's file with those that it is like.
 nlohmann::json provenance(const ConfigFile& config);

@@ -5,10 +5,12 @@
 
 #include "experiment/grid.h"
 #include "experiment/named_files.h"
+#include "experiment/provenance.h"
 #include "experiment/read_compressors.h"
 #include "run/run_experiment.h"
 #include "stats/random.h"
 #include "text/json.h"
+#include "text/nearest.h"
 #include "text/yaml_read.h"
 
 namespace kvc {
@@ -204,6 +206,27 @@ void compare_inputs(const StoredCell& stored, const CellRecord& now, Verificatio
   }
 }
 
+// By which processors and programs the cell was computed, where these are others.
+void compare_makers(Database& db, const StoredCell& stored, Verification& result) {
+  const auto now = provenance();
+  std::vector<std::pair<std::string, std::string>> makers{{"cpu", "processor"},
+                                                          {"cpu_capability", "processor's instructions in LibTorch"},
+                                                          {"torch", "LibTorch"},
+                                                          {"git", "commit of kvc"}};
+  if (stored.settings.find("cuda") != std::string::npos) makers.emplace_back("gpus", "GPUs");
+  for (const auto& [field, what] : makers) {
+    auto select = db.prepare(
+        "SELECT DISTINCT json_extract(provenance_json, '$.' || ?2) AS maker FROM cell_provenance"
+        " WHERE cell_key = ?1 AND maker IS NOT NULL ORDER BY maker");
+    std::vector<std::string> then;
+    for (select.bind(1, stored.key).bind(2, field); select.step();) then.push_back(select.text(0));
+    const auto& value = now.at(field);
+    const std::string here = value.is_string() ? value.get<std::string>() : value.dump();
+    if (then.empty() || then == std::vector{here}) continue;
+    result.notes.push_back(concat(what, ": stored ", join(then, " and "), ", now ", here));
+  }
+}
+
 // A task file, or a name, may stand for several.
 void keep_task(Grid& grid, const std::string& task) {
   std::erase_if(grid.cells, [&](const auto& cell) { return cell.record.task != task; });
@@ -236,6 +259,7 @@ Verification verify_run(ResultStore& store, const std::string& key, const Verify
   auto grid = expand_grid(experiment, paths);
   keep_task(grid, stored.task);
   compare_inputs(stored, grid.cells.front().record, result);
+  compare_makers(db, stored, result);
   keep_samples(grid, result.samples);
   auto again = ResultStore::open(":memory:");
   run_grid(grid, experiment, again);
