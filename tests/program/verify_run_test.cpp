@@ -91,6 +91,36 @@ TEST_F(VerifyRun, TheSeedChoosesTheSamples) {
   EXPECT_GT(all.size(), 1u);
 }
 
+TEST_F(VerifyRun, AProbeRepeatsValueByValue) {
+  const auto file = folder
+                        .write("probe.yaml",
+                               "name: probed\nkind: probe\nmodel: models/demo\ntasks: [demo/truth]\nlimit: 2\n"
+                               "probe: {measures: [channel_mean_abs, kl, sigma], queries: 4}\ncompressors:\n"
+                               "  - kivi: {bits: 2, group_size: 32, recent: 32}\n")
+                        .string();
+  ASSERT_EQ(run_program(folder, {"run", file, "--db", database()}).exit_code, 0) << read_file(folder / "err");
+  const auto probe =
+      ResultStore::open_readonly(database()).database().text("SELECT key FROM cell WHERE kind = 'probe'");
+  const auto repeated = verify(probe);
+  EXPECT_NE(repeated.out.find("recomputed samples: 0, 1\n0 differences\n"), std::string::npos)
+      << repeated.out << repeated.err;
+
+  change("UPDATE probe SET value = value + 1 WHERE measure = 'kl' AND sample = 1");
+  change(
+      "UPDATE probe SET value = 7 WHERE measure = 'channel_mean_abs' AND sample = 0 AND layer = 1 AND tensor = 'v'"
+      " AND step = 3");
+  change("DELETE FROM probe WHERE measure = 'sigma' AND sample = 0 AND layer = 0");
+  const auto ended = verify(probe);
+  EXPECT_EQ(ended.exit_code, 5) << ended.err;
+  EXPECT_NE(ended.out.find("differs: sample 0: channel_mean_abs: layer 1, v, step 3: stored 7.0, now "),
+            std::string::npos)
+      << ended.out;
+  EXPECT_NE(ended.out.find("differs: sample 0: sigma: layer 0"), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find("differs: sample 1: kl: layer "), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find(" more of "), std::string::npos) << ended.out;
+  EXPECT_NE(ended.out.find("\n3 differences\n"), std::string::npos) << ended.out;
+}
+
 TEST_F(VerifyRun, WhatCannotBeVerifiedIsRefusedInOneLine) {
   EXPECT_EQ(verify("zz").exit_code, 2);
   EXPECT_NE(verify("zz").err.find("no cell 'zz'"), std::string::npos);

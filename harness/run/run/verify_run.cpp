@@ -20,7 +20,8 @@ using nlohmann::json;
 
 struct StoredCell {
   std::string key, model_label, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label,
-      settings, scoring_json;
+      settings, scoring_json, kind;
+  bool is_probe() const { return kind == to_string(RunKind::probe); }
 };
 
 StoredCell find_cell(Database& db, const std::string& key) {
@@ -29,12 +30,12 @@ StoredCell find_cell(Database& db, const std::string& key) {
       " generation_json, scoring_json, kind FROM cell WHERE substr(key, 1, length(?1)) = ?1 LIMIT 2");
   KVC_CHECK(!key.empty() && select.bind(1, key).step(), "results database '", db.path(), "': no cell '", key,
             "'; `kvc query` with SELECT key, task, plugin, options_label FROM cell lists them");
-  const StoredCell cell{select.text(0), select.text(1), select.text(2), select.text(3), select.text(4), select.text(5),
-                        select.text(6), select.text(7), select.text(8), select.text(9), select.text(10)};
-  const auto kind = select.text(11);
+  const StoredCell cell{select.text(0), select.text(1), select.text(2),  select.text(3),
+                        select.text(4), select.text(5), select.text(6),  select.text(7),
+                        select.text(8), select.text(9), select.text(10), select.text(11)};
   KVC_CHECK(!select.step(), "results database '", db.path(), "': several cells begin with '", key, "'");
-  KVC_CHECK(kind == to_string(RunKind::eval), "cell ", cell.key, " is of kind ", kind,
-            ": its results are not reproducible; expected eval");
+  KVC_CHECK(cell.kind == to_string(RunKind::eval) || cell.is_probe(), "cell ", cell.key, " is of kind ", cell.kind,
+            ": its results are not reproducible; expected eval or probe");
   return cell;
 }
 
@@ -102,6 +103,10 @@ Experiment experiment_of(const StoredCell& cell, const NamedFiles& files, const 
   const auto task = parsed(cell.task_json);
   if (task.contains("likelihood")) read_windows(cell.task, task, files, experiment);
   const auto settings = parsed(cell.settings);
+  if (cell.is_probe()) {
+    experiment.kind = RunKind::probe;
+    experiment.probe = {settings.at("probe").at("measures"), settings.at("probe").at("queries")};
+  }
   auto resolved = parsed(cell.options_json);
   place_files(files, resolved);
   const bool is_composed = cell.plugin.find_first_of("+/(") != std::string::npos;  // no plugin's name has these
@@ -169,6 +174,41 @@ void compare(const Facts& stored, const Facts& now, const std::string& where, st
     if (was != stored.end() && is != now.end() && was->second == is->second) continue;
     differences.push_back(concat(where, ": ", name, ": stored ", was == stored.end() ? "nothing" : shown(was->second),
                                  ", now ", is == now.end() ? "nothing" : shown(is->second)));
+  }
+}
+
+// A probe's values by measure, and there by their place.
+std::map<std::string, Facts> values_of(Database& db, const std::string& key, int64_t sample) {
+  std::map<std::string, Facts> values;
+  auto select = db.prepare(
+      "SELECT measure, printf('layer %d', layer) || iif(head < 0, '', printf(', head %d', head)) ||"
+      " iif(tensor = '', '', ', ' || tensor) || iif(step < 0, '', printf(', step %d', step)), value"
+      " FROM probe WHERE cell_key = ? AND sample = ?");
+  for (select.bind(1, key).bind(2, sample); select.step();) values[select.text(0)][select.text(1)] = select.text(2);
+  return values;
+}
+
+// These are thousands: a line for each measure, with the first that differs.
+void compare_values(std::map<std::string, Facts> stored, std::map<std::string, Facts> now, const std::string& where,
+                    std::vector<std::string>& differences) {
+  for (const auto& [measure, values] : now) stored.try_emplace(measure);
+  for (const auto& [measure, values] : stored) {
+    std::vector<std::string> lines;
+    compare(values, now[measure], concat(where, ": ", measure), lines);
+    if (lines.empty()) continue;
+    const auto others =
+        lines.size() == 1 ? "" : concat(", and ", lines.size() - 1, " more of ", values.size(), " values");
+    differences.push_back(lines.front() + others);
+  }
+}
+
+void compare_sample(const StoredCell& stored, Database& db, const std::string& key_now, Database& now, int64_t sample,
+                    std::vector<std::string>& differences) {
+  const auto where = concat("sample ", sample);
+  if (stored.is_probe()) {
+    compare_values(values_of(db, stored.key, sample), values_of(now, key_now, sample), where, differences);
+  } else {
+    compare(facts_of(db, stored.key, sample), facts_of(now, key_now, sample), where, differences);
   }
 }
 
@@ -252,7 +292,8 @@ Verification verify_run(ResultStore& store, const std::string& key, const Verify
   Verification result;
   result.cell_key = stored.key;
   result.what = concat(stored.task, ", ", stored.plugin, " (", stored.options_label, ")");
-  result.samples = draw(store.finished_samples(stored.key), options);
+  result.samples =
+      draw(stored.is_probe() ? store.probed_samples(stored.key) : store.finished_samples(stored.key), options);
   KVC_CHECK(!result.samples.empty(), "cell ", stored.key, " (", result.what, ") has no finished sample");
   auto experiment = experiment_of(stored, NamedFiles::read(db, stored.key), options);
   if (options.find_model) experiment.model_path = options.find_model(stored.model_label, model_origin(db, stored.key));
@@ -264,8 +305,7 @@ Verification verify_run(ResultStore& store, const std::string& key, const Verify
   auto again = ResultStore::open(":memory:");
   run_grid(grid, experiment, again);
   for (const int64_t sample : result.samples) {
-    compare(facts_of(db, stored.key, sample), facts_of(again.database(), grid.cells.front().record.key, sample),
-            concat("sample ", sample), result.differences);
+    compare_sample(stored, db, grid.cells.front().record.key, again.database(), sample, result.differences);
   }
   return result;
 }

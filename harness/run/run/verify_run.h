@@ -1,4 +1,5 @@
-// Samples of a stored cell computed again, as a run computes them, and held against what is stored.
+// Samples of a stored cell, an evaluation or a probe, computed again as a run computes them, and compared with what is
+// stored.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +26,12 @@ struct VerifyOptions {
 struct Verification {
   std::string cell_key, what;            // the cell's key; task, plugin and options in words
   std::vector<int64_t> samples;          // that were computed again
-  std::vector<std::string> differences;  // one line each: what, stored, now
+  std::vector<std::string> differences;  // one line each: what, stored, now; of a probe's values one for each measure
   std::vector<std::string> notes;        // what is not as it was and changed none of these
 };
 
-// `key`: a cell's, or what its key alone begins with. Throws Error where there is no such cell, it is no evaluation, it
-// has no finished sample, or what it was made from is not to be had.
+// `key`: a cell's, or what its key alone begins with. Throws Error where there is no such cell, it is a bench or a
+// capacity, it has no finished sample, or what it was made from is not to be had.
 Verification verify_run(ResultStore& store, const std::string& key, const VerifyOptions& options, const Paths& paths);
 
 }  // namespace kvc
