@@ -15,7 +15,7 @@ constexpr int kPrefill = WorkEstimate::kPrefill;
 
 void RunProgress::plan(const PendingJob& job) {
   estimate_.plan(job.work, job.compressors);
-  n_prompts_ += job.sizes.empty();
+  n_prompts_ += job.sizes.empty() && !job.was_taken;  // such a job is planned anew whenever it is asked for
 }
 
 void RunProgress::ready() {

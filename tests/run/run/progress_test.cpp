@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "run/run_progress.h"
+
 namespace kvc {
 namespace {
 
@@ -119,6 +121,26 @@ TEST(Progress, ABarIsDrawnAtMostTenTimesASecond) {
   std::this_thread::sleep_for(milliseconds(110));
   progress.show(runs(1000, 100000, "x"));
   EXPECT_NE(screen.written().find("] 1 %, 1000/100000 runs, "), std::string::npos);
+}
+
+TEST(RunProgress, CountsAPromptOnceHoweverOftenAnotherRunIsAskedForIt) {
+  Grid grid;
+  grid.tasks.resize(1);
+  grid.tasks[0].spec.name = "demo/truth";
+  const Experiment experiment;
+  RunProgress progress(grid, experiment);
+  PendingJob mine{.task = 0, .sample = 0, .compressors = {0}}, of_another{.task = 0, .sample = 1, .compressors = {0}};
+  progress.plan(mine);
+  progress.plan(of_another);
+  progress.unplan(of_another);
+  of_another.was_taken = true;
+  for (int i = 0; i < 5; ++i) {
+    progress.plan(of_another);
+    progress.unplan(of_another);
+  }
+  progress.ready();
+  progress.given({.id = 1}, mine);
+  EXPECT_EQ(progress.row().doing, "prompt 1 of 2, demo/truth");
 }
 
 }  // namespace
