@@ -4,7 +4,7 @@ import os
 import re
 import statistics
 
-from evidence import FULL, LENGTH, QUESTIONS, SURE, adjust, nats, points, table, with_interval
+from evidence import FULL, LAST, LENGTH, QUESTIONS, SURE, adjust, cost_of_decoding, nats, points, table, with_interval
 
 SLOPE_WITHIN = 0.1
 MOST_POINTS = 5  # of right answers that a row may lose where nothing is said to be lost
@@ -34,7 +34,12 @@ def pairs_of(claim, evidence, model):
                 yield a, best, "at no more bytes", False
 
 
-def tested(claims, evidence):
+def decoding_of(claim, others):
+    """(model, row, KL of the same tokens after an exact prefill and after decoding) of the claim's rows"""
+    return [(model, row, kl) for (model, row), kl in others.after_decoding().items() if row in claim.get("decoding", [])]
+
+
+def tested(claims, evidence, others):
     """Every comparison of the page, with p adjusted for all of them: {(claim, model): [(a, b, what, equal, KL, {questions: answers})]}"""
     found = {}
     for paper in claims:
@@ -46,7 +51,8 @@ def tested(claims, evidence):
     losses = [each for paper in claims for claim in paper["claims"] if "limit" in claim
               for model in evidence.any_models for each in evidence.every_answer(model, FULL, claim["limit"]["row"]).values()]
     compared = [each for rows in found.values() for row in rows for each in [row[4], *row[5].values()] if each]
-    return found, adjust(compared + losses)
+    decoded = [kl for paper in claims for claim in paper["claims"] for _, _, kl in decoding_of(claim, others)]
+    return found, adjust(compared + losses + decoded)
 
 
 # b_is_worse: what the difference of b less a shows where it is above zero (KL) or below (right answers)
@@ -134,6 +140,17 @@ def lines_of_error(claim, evidence, verdicts):
     return table(["model", "A (size)", "relative error:", "B (size)", "relative error:", "windows in which A's is smaller:", "verdict"], rows)
 
 
+def lines_of_decoding(claim, others, verdicts):
+    rows = []
+    for model, row, kl in decoding_of(claim, others):
+        verdict = verdict_of_pair(False, kl, kl["difference"] > 0)
+        verdicts.append((model, row, verdict))
+        rows.append([model, row, str(kl["windows"]), nats(kl["exact"]), nats(kl["decoded"]), cost_of_decoding(kl),
+                     f"{kl['p']:.2g}", verdict])
+    return table(["model", "row", "windows:", f"KL of the last {LAST} tokens after an exact prefill:", "after decoding:",
+                  "difference:", "p:", "verdict"], rows)
+
+
 def slope_of(drawn):
     """Least squares of log y by log x"""
     xs, ys = ([math.log(value) for value in values] for values in zip(*drawn))
@@ -181,9 +198,11 @@ def summary(verdicts, claim):
     return "; ".join(texts)
 
 
-def page(claims, evidence):
+def page(claims, evidence, others):
+    """others: the shards that other.md alone reads, of which a claim may ask what decoding costs"""
     evidence.begin_page()
-    found, n_comparisons = tested(claims, evidence)
+    others.begin_page()
+    found, n_comparisons = tested(claims, evidence, others)
     parts, contents, n = [], [], 0
     for paper in claims:
         parts += ["", f"## {paper['paper']}", "", f"*{paper['title']}.*"]
@@ -194,6 +213,7 @@ def page(claims, evidence):
             for kind, write in (("limit", lines_of_limit), ("size", lines_of_size), ("error", lines_of_error), ("slope", lines_of_slope)):
                 if kind in claim:
                     lines += write(claim, evidence, verdicts)
+            lines += lines_of_decoding(claim, others, verdicts)
             said = summary(verdicts, claim)
             anchor = re.sub(r"[^\w -]", "", f"{n}. {claim['title']}".lower()).replace(" ", "-")  # as pages on GitHub have it
             contents.append(f"| [{n}](#{anchor}) | {paper['paper']} | {claim['title']} | {said} |")

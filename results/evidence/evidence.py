@@ -1,4 +1,5 @@
 """The rows of the shards, as the pages ask for them."""
+import itertools
 import json
 import sqlite3
 import statistics
@@ -6,6 +7,7 @@ import subprocess
 
 TASKS = "likelihood/sources/*"
 LENGTH = 2048
+LAST = 64  # tokens, which both tasks of evidence_accumulated score
 GSM8K, BBH = "GSM8K", "BBH"
 QUESTIONS = {GSM8K: ("gsm8k/cot8", "first_answer"), BBH: ("bbh/*", "gear")}  # tasks and the rule that reads answers
 FULL = "full precision"
@@ -113,6 +115,23 @@ class Evidence:
             of_layer.setdefault(model, {}).setdefault(row, []).append(value)
         return {model: {row: statistics.median(values) for row, values in of.items()} for model, of in of_layer.items()}
 
+    def after_decoding(self):
+        """{(model, row): {"exact", "decoded": mean KL in nats of the last LAST tokens of LENGTH, after an exact prefill and after decoding,
+        "difference", "low", "high": None of fewer than 5 windows, "p", "windows"}}"""
+        if "after decoding" not in self.compared:
+            self.compared["after decoding"] = {(row["model"], row["label"]): {
+                **row, "difference": row["decoded"] - row["exact"], "p": sign_flips(json.loads(row["differences"]))}
+                for row in self.told("query", "--db", self.database, (
+                    "WITH last AS (SELECT c.model, e.label, min(e.position) AS position, c.task LIKE 'pseudo_decode/%' AS is_decoded,"
+                    " l.sample, sum(l.kl) AS kl, sum(l.n_tokens) AS n FROM cell AS c JOIN experiment_cell AS e ON e.cell_key = c.key"
+                    " JOIN likelihood AS l ON l.cell_key = c.key WHERE e.experiment = 'evidence_accumulated'"
+                    f" AND e.label <> '{FULL}' AND l.position >= {LENGTH - LAST} GROUP BY 1, 2, 4, 5)"
+                    " SELECT a.model, a.label, count(*) AS windows, sum(a.kl) / sum(a.n) AS exact, sum(b.kl) / sum(b.n) AS decoded,"
+                    " clustered_low(b.kl - a.kl, a.n, a.sample) AS low, clustered_high(b.kl - a.kl, a.n, a.sample) AS high,"
+                    " json_group_array(b.kl - a.kl) AS differences FROM last AS a JOIN last AS b USING (model, label, sample)"
+                    " WHERE NOT a.is_decoded AND b.is_decoded GROUP BY 1, 2 ORDER BY 1, a.position"))}
+        return self.compared["after decoding"]
+
     def errors(self, model, a, b):
         """Windows, and those in which a's mean error of K and V is smaller"""
         query = ("SELECT c.task, s.sample, s.k_error + s.v_error FROM sample AS s JOIN cell AS c ON c.key = s.cell_key JOIN experiment_cell AS e"
@@ -121,6 +140,14 @@ class Evidence:
         both = [key for key in one if key in other and one[key] is not None and other[key] is not None]
         return len(both), sum(one[key] < other[key] for key in both), *(
             sum(each[key] for key in both) / max(1, len(both)) / 2 for each in (one, other))
+
+
+def sign_flips(differences):
+    """p: the share of all choices of signs whose sum is as far from zero"""
+    seen = abs(sum(differences)) * (1 - 1e-12)
+    flipped = [abs(sum(sign * each for sign, each in zip(signs, differences))) for signs in
+               itertools.product((1, -1), repeat=len(differences))]
+    return sum(each >= seen for each in flipped) / len(flipped)
 
 
 def holm(ps):
@@ -151,6 +178,10 @@ def points(x, low, high):
 
 def with_interval(value, low, high):
     return f"{nats(value)} [{nats(low)}, {nats(high)}]"
+
+
+def cost_of_decoding(kl):
+    return with_interval(kl["difference"], kl["low"], kl["high"]) if kl["low"] is not None else nats(kl["difference"])
 
 
 def table(head, rows):

@@ -61,7 +61,7 @@ def main():
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, open(os.path.join(HERE, "claims.yaml")) as file:
         evidence, others = (Evidence(arguments.program, arguments.database or merged(arguments.program, folder, apart)) for apart in (False, True))
-        pages = {"docs/claims.md": claims_page.page(yaml.safe_load(file), evidence), "results/evidence/kl.md": kl_page.page(evidence),
+        pages = {"docs/claims.md": claims_page.page(yaml.safe_load(file), evidence, others), "results/evidence/kl.md": kl_page.page(evidence),
                  "results/evidence/gsm8k.md": gsm8k_page.page(evidence), "results/evidence/other.md": other_page.page(others, evidence)}
         if not arguments.check:
             kl_page.draw(evidence, folder, os.path.join(ROOT, "docs", "images"))

@@ -1,7 +1,7 @@
 """results/evidence/other.md: tasks besides KL and GSM8K."""
 import os
 
-from evidence import FULL, adjust, nats, points, table
+from evidence import FULL, LAST, LENGTH, adjust, cost_of_decoding, nats, points, table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RULES = {"lambada/after_512": "greedy", "gsm8k/chat0": "number"}  # of tasks that have several scores; BBH's first is GEAR's
@@ -73,31 +73,26 @@ def seeds(evidence):
     return table(["row", "seed 1:", "seed 2:", "seed 3:", "range [%]:"], rows)
 
 
-LAST = 64  # tokens, which both tasks of `accumulated` score
-PARTS = (("64 to 511", 64, 512), ("512 to 1,983", 512, 2048 - LAST))
+PARTS = (("64 to 511", 64, 512), ("512 to 1,983", 512, LENGTH - LAST))
 
 
 def accumulated(evidence):
     """KL of the same tokens after an exact prefill and after decoding, and of the tokens that were decoded before"""
-    def kl(label, task, first, end):
-        (mean, n), = evidence.rows.execute(
-            "SELECT sum(l.kl) / sum(l.n_tokens), count(DISTINCT l.sample) FROM cell AS c JOIN experiment_cell AS e ON e.cell_key = c.key JOIN"
-            " likelihood AS l ON l.cell_key = c.key WHERE e.experiment = 'evidence_accumulated' AND e.label = ? AND c.task LIKE ? AND"
-            " l.position >= ? AND l.position < ?", (label, task, first, end))
-        return mean, n
+    def one(query, label, task, *more):
+        return evidence.rows.execute(f"SELECT {query} WHERE e.experiment = 'evidence_accumulated' AND e.label = ? AND c.task LIKE ?",
+                                     (label, task, *more)).fetchone()[0]
     def size(label, task):
-        return evidence.rows.execute(
-            f"SELECT 100.0 * sum(s.kv_bytes) / sum(s.kv_bytes_fp16) {JOINED} WHERE e.experiment = 'evidence_accumulated' AND e.label = ? AND"
-            " c.task LIKE ?", (label, task)).fetchone()[0]
-    rows = []
-    for label, in evidence.rows.execute("SELECT label FROM experiment_cell WHERE experiment = 'evidence_accumulated' AND label <> ? GROUP BY 1"
-                                        " ORDER BY min(position)", (FULL,)).fetchall():
-        (exact, n), (decoded, n_decoded) = kl(label, "likelihood/%", 2048 - LAST, 2048), kl(label, "pseudo_decode/%", 2048 - LAST, 2048)
-        if exact is not None and decoded is not None and n == n_decoded:
-            rows.append([label, str(n), f"{size(label, 'likelihood/%'):.1f}", nats(exact), f"{size(label, 'pseudo_decode/%'):.1f}", nats(decoded),
-                         f"{decoded / exact:.2f}",
-                         *(nats(kl(label, "pseudo_decode/%", first, end)[0]) for _, first, end in PARTS)])
-    return table(["row", "windows:", "KV size [%]:", "KL after an exact prefill:", "KV size [%]:", "KL after decoding:", "ratio:", *(f"tokens {name}:" for name, *_ in PARTS)], rows)
+        return f"{one(f'100.0 * sum(s.kv_bytes) / sum(s.kv_bytes_fp16) {JOINED}', label, task):.1f}"
+    def before(label, first, end):
+        return nats(one("sum(l.kl) / sum(l.n_tokens) FROM cell AS c JOIN experiment_cell AS e ON e.cell_key = c.key JOIN likelihood AS l"
+                        f" ON l.cell_key = c.key AND l.position >= {first} AND l.position < {end}", label, "pseudo_decode/%"))
+    found = evidence.after_decoding()
+    adjust(found.values())
+    return table(["row", "windows:", "KV size [%]:", "KL after an exact prefill:", "KV size [%]:", "KL after decoding:", "difference:", "p:",
+                  *(f"tokens {name}:" for name, *_ in PARTS)],
+                 [[label, str(kl["windows"]), size(label, "likelihood/%"), nats(kl["exact"]), size(label, "pseudo_decode/%"),
+                   nats(kl["decoded"]), cost_of_decoding(kl), f"{kl['p']:.2g}", *(before(label, first, end) for _, first, end in PARTS)]
+                  for (_, label), kl in found.items()])
 
 
 def page(evidence, of_claims):
