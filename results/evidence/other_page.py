@@ -78,9 +78,9 @@ PARTS = (("64 to 511", 64, 512), ("512 to 1,983", 512, LENGTH - LAST))
 
 def accumulated(evidence):
     """KL of the same tokens after an exact prefill and after decoding, and of the tokens that were decoded before"""
-    def one(query, label, task, *more):
+    def one(query, label, task):
         return evidence.rows.execute(f"SELECT {query} WHERE e.experiment = 'evidence_accumulated' AND e.label = ? AND c.task LIKE ?",
-                                     (label, task, *more)).fetchone()[0]
+                                     (label, task)).fetchone()[0]
     def size(label, task):
         return f"{one(f'100.0 * sum(s.kv_bytes) / sum(s.kv_bytes_fp16) {JOINED}', label, task):.1f}"
     def before(label, first, end):

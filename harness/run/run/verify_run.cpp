@@ -5,7 +5,6 @@
 
 #include "experiment/grid.h"
 #include "experiment/named_files.h"
-#include "experiment/provenance.h"
 #include "experiment/read_compressors.h"
 #include "run/run_experiment.h"
 #include "stats/random.h"
@@ -246,24 +245,26 @@ void compare_inputs(const StoredCell& stored, const CellRecord& now, Verificatio
   }
 }
 
+std::string makers_of(Database& db, const std::string& key, const std::string& field) {
+  std::vector<std::string> makers;
+  auto select = db.prepare(
+      "SELECT DISTINCT json_extract(provenance_json, '$.' || ?2) AS maker FROM cell_provenance"
+      " WHERE cell_key = ?1 AND maker IS NOT NULL ORDER BY maker");
+  for (select.bind(1, key).bind(2, field); select.step();) makers.push_back(select.text(0));
+  return join(makers, " and ");
+}
+
 // By which processors and programs the cell was computed, where these are others.
-void compare_makers(Database& db, const StoredCell& stored, Verification& result) {
-  const auto now = provenance();
+void compare_makers(const StoredCell& stored, Database& db, const std::string& key_now, Database& now,
+                    std::vector<std::string>& notes) {
   std::vector<std::pair<std::string, std::string>> makers{{"cpu", "processor"},
                                                           {"cpu_capability", "processor's instructions in LibTorch"},
                                                           {"torch", "LibTorch"},
                                                           {"git", "commit of kvc"}};
   if (stored.settings.find("cuda") != std::string::npos) makers.emplace_back("gpus", "GPUs");
   for (const auto& [field, what] : makers) {
-    auto select = db.prepare(
-        "SELECT DISTINCT json_extract(provenance_json, '$.' || ?2) AS maker FROM cell_provenance"
-        " WHERE cell_key = ?1 AND maker IS NOT NULL ORDER BY maker");
-    std::vector<std::string> then;
-    for (select.bind(1, stored.key).bind(2, field); select.step();) then.push_back(select.text(0));
-    const auto& value = now.at(field);
-    const std::string here = value.is_string() ? value.get<std::string>() : value.dump();
-    if (then.empty() || then == std::vector{here}) continue;
-    result.notes.push_back(concat(what, ": stored ", join(then, " and "), ", now ", here));
+    const auto then = makers_of(db, stored.key, field), here = makers_of(now, key_now, field);
+    if (!then.empty() && then != here) notes.push_back(concat(what, ": stored ", then, ", now ", here));
   }
 }
 
@@ -300,12 +301,13 @@ Verification verify_run(ResultStore& store, const std::string& key, const Verify
   auto grid = expand_grid(experiment, paths);
   keep_task(grid, stored.task);
   compare_inputs(stored, grid.cells.front().record, result);
-  compare_makers(db, stored, result);
   keep_samples(grid, result.samples);
   auto again = ResultStore::open(":memory:");
   run_grid(grid, experiment, again);
+  const auto& key_now = grid.cells.front().record.key;
+  compare_makers(stored, db, key_now, again.database(), result.notes);
   for (const int64_t sample : result.samples) {
-    compare_sample(stored, db, grid.cells.front().record.key, again.database(), sample, result.differences);
+    compare_sample(stored, db, key_now, again.database(), sample, result.differences);
   }
   return result;
 }
